@@ -151,7 +151,9 @@ std::vector<Times> times_of_steps(const Size& s, DType dtype, int repeats) {
   const auto compare = [&](std::string_view step, size_t i, const Tensor& t) {
     const std::vector<double> got = slice(t, 0, 0, 1).values();
     const double off = below[i].empty() ? 0 : distance(got, below[i], 1e-3);
-    check(off <= 8 * epsilon(dtype), "{} in {}: result {} is off by {:.2g}", step, name(dtype), i, off);
+    // Sums over queries or keys are rounded in another order.
+    const double allowed = (8 + std::sqrt(static_cast<double>(s.T))) * epsilon(dtype);
+    check(off <= allowed, "{} in {}: result {} is off by {:.2g}", step, name(dtype), i, off);
     below[i] = got;
   };
   for (const cuda::AttentionStep& step : cuda::attention_steps()) {

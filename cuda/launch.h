@@ -56,15 +56,19 @@ int current_device();
 /// The current stream of that GPU. Kernels are launched on this stream.
 cudaStream_t selected_stream();
 
-/// Allows a kernel all dynamic shared memory of the current device: above 48 KiB CUDA requires a
-/// permission. The permission is for all of the memory, because it belongs to the kernel, not to
-/// one launch. `asked` has one bit per device, 64 at most: whether this device has given
-/// permission.
-void allow_shared(const void* kernel, std::atomic<uint64_t>& asked);
+/// What allow_shared remembers of a kernel.
+struct SharedPermission {
+  std::atomic<uint64_t> devices{0};  ///< one bit per device, 64 at most: whether it gave permission
+  std::atomic<size_t> variables{0};  ///< bytes of the kernel's `__shared__` variables
+};
+/// Allows a kernel all dynamic shared memory of the current device, and returns its bytes: all that
+/// the kernel's `__shared__` variables leave. Above 48 KiB CUDA requires a permission. The
+/// permission is for all of the memory, because it belongs to the kernel, not to one launch.
+size_t allow_shared(const void* kernel, SharedPermission& permission);
 template <auto kKernel>
-void allow_shared() {
-  static std::atomic<uint64_t> asked{0};
-  allow_shared(reinterpret_cast<const void*>(kKernel), asked);
+size_t allow_shared() {
+  static SharedPermission permission;
+  return allow_shared(reinterpret_cast<const void*>(kKernel), permission);
 }
 
 /// The compute capability of the current device, times ten: 80 for 8.0.
@@ -73,8 +77,8 @@ int compute_capability();
 /// The number of multiprocessors of the current device.
 int multiprocessors();
 
-/// Bytes of dynamic shared memory that a block may use on the current device, in addition to 1 KiB
-/// for a kernel's `__shared__` variables.
+/// Bytes of dynamic shared memory that a block may use on the current device, if the `__shared__`
+/// variables of its kernel take 1 KiB at most. For other kernels, allow_shared knows.
 size_t most_shared();
 /// The largest number of blocks along the last axis of a grid on the current device.
 int64_t most_in_depth();

@@ -239,10 +239,10 @@ T* data_or_null(const Tensor& x) {
 template <auto kKernel, class T>
 unsigned shared_for(int64_t lines, const char* argument) {
   const int64_t bytes = lines * int64_t{kWarp} * static_cast<int64_t>(sizeof(T));
-  check(bytes <= static_cast<int64_t>(most_shared()),
+  const size_t most = allow_shared<kKernel>();
+  check(bytes <= static_cast<int64_t>(most),
         "linear_scan: {} is too large for a GPU: a strip of the state takes {} bytes of shared memory, of {}",
-        argument, bytes, most_shared());
-  allow_shared<kKernel>();
+        argument, bytes, most);
   return static_cast<unsigned>(bytes);
 }
 

@@ -78,9 +78,9 @@ __global__ void __launch_bounds__(kMostThreads)
   const int64_t target = targets.of_row[blockIdx.x];
   const T sum = total[blockIdx.x], by = shift[blockIdx.x], up = dlosses[blockIdx.x];
   const bool counts = target != targets.ignore && sum != T(0);
-  const T share = targets.smoothing / static_cast<T>(n);
+  const T share = targets.smoothing / static_cast<T>(n), scale = T(1) / sum;
   const auto value = [&](S x, T wanted) {
-    const T p = math::exp(static_cast<T>(x) - by) / sum;
+    const T p = exp_for<S>(static_cast<T>(x) - by) * scale;
     return S(counts ? up * (p - wanted) : T(0));
   };
   dx += row_begin(dx_apart), x += row_begin(x_apart);

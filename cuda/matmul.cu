@@ -1,4 +1,5 @@
 // The matrix products of the operations: chooses and runs a step of the ladder (cuda/matmul/).
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -51,7 +52,22 @@ void multiply(const Product& p) { choose_matmul(setting(), p).run(p); }
 
 std::span<const MatmulStep> matmul_steps() { return kSteps; }
 
+namespace {
+
+/// Whether cuBLASLt has only slow kernels for p, which read and write single elements: a line of a
+/// 16-bit matrix is not a multiple of 16 bytes long. (On an H200, the logits of 50257 tokens take it
+/// five times as long as our step, even if lines begin at multiples of 16 bytes.)
+bool is_uneven(const Product& p) {
+  constexpr int64_t kTogether = 8, kTile = 128;  // a smaller product does not matter
+  const int64_t lines[] = {p.N, p.x.by_rows() ? p.K : p.M, p.y.by_rows() ? p.N : p.K};
+  return is_low_precision(p.dtype) && std::min(p.M, p.N) >= kTile &&
+         std::ranges::any_of(lines, [](int64_t n) { return n % kTogether != 0; });
+}
+
+}  // namespace
+
 const MatmulStep& choose_matmul(std::string_view setting, const Product& p) {
+  if (setting == "auto" && is_uneven(p) && hopper_supports(p)) setting = "hopper";
   if (setting == "cublas") {
     std::string reason = cublas_absence();
     if (reason.empty()) reason = cublas_refusal(p);

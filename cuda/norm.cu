@@ -87,7 +87,7 @@ void norm(const char* kernel, Tensor* sum, Tensor& y, const Tensor& mean, const 
     S* const to = sum == nullptr ? nullptr : sum->data<S>();
     const S* const more = residual.defined() ? residual.data<S>() : nullptr;
     const Tensor& summed = sum == nullptr ? x : *sum;
-    if (const unsigned holders = holders_of<S>(n, summed, y, x, residual, weight, bias); holders > 0) {
+    if (const unsigned holders = holders_of<S>(kHeld, n, summed, y, x, residual, weight, bias); holders > 0) {
       const dim3 block = held_block(holders);
       VITRINE_LAUNCH((held_norm_kernel<S>), (rows + block.y - 1) / block.y, block, 0, to, x.data<S>(), more,
                      form);
@@ -177,10 +177,12 @@ void norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
     S* const to = dx.data<S>();
     const S* const more = dsum.defined() ? dsum.data<S>() : nullptr;
     const bool wants_sums = dweight.defined() || dbias.defined();
-    const unsigned holders = holders_of<S>(n, dx, dy, dsum, x, weight);
+    const unsigned holders = holders_of<S>(kHeldBackward<S>, n, dx, dy, dsum, x, weight);
+    const dim3 held = held_block(holders);
     constexpr int64_t kHeight = 128,
                       kMostPieces = 65535;  // rows that a block adds up, unless they are very many
-    const int64_t height = holders > 0 ? held_height(rows) : std::max(kHeight, rows / kMostPieces + 1);
+    const int64_t height =
+        holders > 0 ? held_height(rows, held.x * held.y) : std::max(kHeight, rows / kMostPieces + 1);
     const int64_t pieces = (rows + height - 1) / height;
     const auto partial = [&](const Tensor& total) {
       return total.defined() ? empty({1, pieces, n}, total.dtype(), x.device()) : Tensor();
@@ -189,8 +191,8 @@ void norm_backward(Tensor& dx, Tensor& dweight, Tensor& dbias, const Tensor& dy,
     T* const weight_sums = dweights.defined() ? dweights.data<T>() : nullptr;
     T* const bias_sums = dbiases.defined() ? dbiases.data<T>() : nullptr;
     if (holders > 0) {
-      VITRINE_LAUNCH((held_norm_backward_kernel<S>), static_cast<unsigned>(pieces), held_block(holders), 0,
-                     to, more, weight_sums, bias_sums, b, static_cast<int>(height));
+      VITRINE_LAUNCH((held_norm_backward_kernel<S>), static_cast<unsigned>(pieces), held, 0, to, more,
+                     weight_sums, bias_sums, b, static_cast<int>(height));
     } else {
       const Holding block = holding_for<norm_backward_kernel<S>, S>(n, 2);
       VITRINE_LAUNCH((norm_backward_kernel<S>), rows, block.threads, block.shared, to, more, b, block.shared);

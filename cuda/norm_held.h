@@ -1,11 +1,9 @@
-// Norms of rows that fit into the registers of a block, so that x and dy are read only once. A
-// thread holds kHeld vectors of 16 bytes of a row. In the backward it also holds two sums per
-// column for each of their elements. If one warp can hold a row, a block has eight rows, one per
-// warp, and no thread waits at a barrier.
+// Norms of rows that the threads of a block hold in registers (cuda/held_rows.h). In the backward a
+// thread also holds two sums per column for each of its elements.
 #pragma once
 
 #include "core/math.h"
-#include "cuda/rows.h"
+#include "cuda/held_rows.h"
 
 namespace vitrine::cuda {
 
@@ -55,39 +53,10 @@ struct NormSums {
   }
 };
 
-/// Vectors of a row per thread: as many as fit into 128 registers together with the float32 sums,
-/// which are twice as wide as 16-bit elements.
+/// Vectors of a row per thread in the backward: as many as fit into 128 registers together with the
+/// float32 sums, which are twice as wide as 16-bit elements.
 template <class S>
-inline constexpr int kHeld = sizeof(S) == 2 ? 2 : 4;
-
-// The most threads of a row. With two such blocks per multiprocessor, a thread has 128 registers.
-constexpr unsigned kMostHolders = 256;
-
-/// Threads that hold a row of n elements. 0 if this is not possible: the row is too long, or rows
-/// do not begin at multiples of 16 bytes.
-template <class S, class... Tensors>
-unsigned holders_of(int64_t n, const Tensors&... tensors) {
-  const auto begins_aligned = [](const Tensor& t) {
-    return !t.defined() || reinterpret_cast<uintptr_t>(t.raw()) % kVectorBytes == 0;
-  };
-  constexpr int64_t kEach = int64_t{kHeld<S>} * kLanes<S>;
-  const int64_t threads = (n + kEach * kWarp - 1) / (kEach * kWarp) * kWarp;
-  const bool aligned = kLanes<S> == 1 || (n % kLanes<S> == 0 && (begins_aligned(tensors) && ...));
-  return aligned && threads <= kMostHolders ? static_cast<unsigned>(threads) : 0;
-}
-
-inline dim3 held_block(unsigned holders) { return {holders, holders == kWarp ? kDeep : 1}; }
-
-/// Calls f(v, i) for each vector v of this thread, where i is its first element in a row of n.
-template <class S, class F>
-__device__ void for_each_held(int64_t n, const F& f) {
-  constexpr int N = kLanes<S>;
-#pragma unroll
-  for (int v = 0; v < kHeld<S>; ++v) {
-    const int i = (v * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x)) * N;
-    if (i < static_cast<int>(n)) f(v, i);
-  }
-}
+inline constexpr int kHeldBackward = sizeof(S) == 2 ? 2 : 4;
 
 /// y = norm(x), or y = norm(sum) with sum = x + residual, if `residual` is not null.
 template <class S>
@@ -97,16 +66,16 @@ __global__ void __launch_bounds__(kMostHolders, 2)
   constexpr int N = kLanes<S>;
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y, n = norm.n, begin = row * n;
   if (row >= norm.rows) return;  // a whole warp, which shares no barrier with other warps
-  Vector<S, N> held[kHeld<S>];
+  Vector<S, N> held[kHeld];
   const auto total = [&](const auto& f) {
     T mine = 0;
-    for_each_held<S>(n, [&](int v, int) {
+    for_each_held<S, kHeld>(n, [&](int v, int) {
 #pragma unroll
       for (int k = 0; k < N; ++k) mine += f(static_cast<T>(held[v].at[k]));
     });
     return sum_block(mine);
   };
-  for_each_held<S>(n, [&](int v, int i) {
+  for_each_held<S, kHeld>(n, [&](int v, int i) {
     held[v] = load<N>(x + begin + i);
     if (residual == nullptr) return;
     const auto add = [](S x, S residual) { return S(static_cast<T>(x) + static_cast<T>(residual)); };
@@ -116,7 +85,7 @@ __global__ void __launch_bounds__(kMostHolders, 2)
   const T m = norm.mean == nullptr ? T(0) : total([](T x) { return x; }) / static_cast<T>(n);
   const T variance = total([&](T x) { return (x - m) * (x - m); }) / static_cast<T>(n);
   const T r = T(1) / math::sqrt(variance + norm.eps);
-  for_each_held<S>(n, [&](int v, int i) {
+  for_each_held<S, kHeld>(n, [&](int v, int i) {
     const auto weight = load<N>(norm.weight + i);
     Vector<T, N> bias = {};
     if (norm.bias != nullptr) bias = load<N>(norm.bias + i);
@@ -129,45 +98,69 @@ __global__ void __launch_bounds__(kMostHolders, 2)
   norm.write_statistics(row, m, r);
 }
 
+/// One row of dy and x, as far as a thread holds it. The vectors are kept as words: a copy of 16-bit
+/// elements would wait for them.
+template <class S>
+struct HeldRow {
+  static constexpr int N = kLanes<S>;
+  using Words = Vector<unsigned, sizeof(Vector<S, N>) / sizeof(unsigned)>;
+  Words dy[kHeldBackward<S>], x[kHeldBackward<S>];
+
+  static __device__ Words words(const S* from) { return std::bit_cast<Words>(load<N>(from)); }
+  __device__ void read(const NormBackward<S>& b, int row) {
+    for_each_held<S, kHeldBackward<S>>(
+        b.n, [&](int v, int i) { dy[v] = words(b.dy + row * b.n + i), x[v] = words(b.x + row * b.n + i); });
+  }
+  static __device__ Vector<AccumulatorOf<S>, N> numbers(const Words& words) {
+    return map<N>([](S x) { return static_cast<AccumulatorOf<S>>(x); }, std::bit_cast<Vector<S, N>>(words));
+  }
+};
+
 /// dx as in norm_backward_kernel, with `height` rows per block. Also writes the block's Σ dy·x̂ and
-/// Σ dy per column (null if not requested); a sum over blocks follows.
+/// Σ dy per column (null if not requested); a sum over blocks follows. The next row is on its way
+/// from memory while the threads compute with this one.
 template <class S>
 __global__ void __launch_bounds__(kMostHolders, 2)
     held_norm_backward_kernel(S* dx, const S* dsum, AccumulatorOf<S>* dweights, AccumulatorOf<S>* dbiases,
                               NormBackward<S> b, int height) {
   using T = AccumulatorOf<S>;
-  constexpr int N = kLanes<S>;
-  Vector<T, N> dweight[kHeld<S>] = {}, dbias[kHeld<S>] = {};
+  constexpr int N = kLanes<S>, kCount = kHeldBackward<S>;
+  Vector<T, N> dweight[kCount] = {}, dbias[kCount] = {};
   const int64_t n = b.n;
   const int first = static_cast<int>(blockIdx.x) * height, rows = static_cast<int>(b.rows);
-  const int end = rows - first < height ? rows : first + height;
-  for (int row = first + static_cast<int>(threadIdx.y); row < end; row += static_cast<int>(blockDim.y)) {
-    const S *const dy_row = b.dy + row * n, *const x_row = b.x + row * n;
+  const int end = rows - first < height ? rows : first + height, step = static_cast<int>(blockDim.y);
+  int row = first + static_cast<int>(threadIdx.y);
+  HeldRow<S> held, next;
+  if (row < end) held.read(b, row);
+  for (; row < end; row += step, held = next) {
+    if (row + step < end) next.read(b, row + step);
+    const auto direct = [&](int i) {
+      return dsum == nullptr ? typename HeldRow<S>::Words{} : held.words(dsum + row * n + i);
+    };
+    constexpr bool kEarly = sizeof(S) == 2;  // for float32 there are no registers
+    typename HeldRow<S>::Words added[kCount] = {};
+    if constexpr (kEarly) for_each_held<S, kCount>(n, [&](int v, int i) { added[v] = direct(i); });
     const T m = b.mean_of(row), r = b.rstd[row];
-    Vector<S, N> dy[kHeld<S>], x[kHeld<S>];
     NormSums<T> sums{};
-    for_each_held<S>(n, [&](int v, int i) {
-      dy[v] = load<N>(dy_row + i), x[v] = load<N>(x_row + i);
-      const auto weight = load<N>(b.weight + i);
+    for_each_held<S, kCount>(n, [&](int v, int i) {
+      const auto weight = load<N>(b.weight + i), dy = held.numbers(held.dy[v]), x = held.numbers(held.x[v]);
 #pragma unroll
       for (int k = 0; k < N; ++k) {
-        const T d = static_cast<T>(dy[v].at[k]), normalized = (static_cast<T>(x[v].at[k]) - m) * r;
-        sums.along += d * weight.at[k] * normalized;
-        sums.level += d * weight.at[k];
-        dweight[v].at[k] += d * normalized;
-        dbias[v].at[k] += d;
+        const T g = dy.at[k] * weight.at[k], normalized = (x.at[k] - m) * r;
+        sums.along = std::fma(g, normalized, sums.along);
+        sums.level += g;
+        dweight[v].at[k] = std::fma(dy.at[k], normalized, dweight[v].at[k]);
+        dbias[v].at[k] += dy.at[k];
       }
     });
     sums = sums.averages(n, b.mean != nullptr);
-    for_each_held<S>(n, [&](int v, int i) {
-      Vector<S, N> added = {};
-      if (dsum != nullptr) added = load<N>(dsum + row * n + i);
-      const auto value = [&](S dy, S x, T weight, S more) {
-        const T normalized = (static_cast<T>(x) - m) * r;
-        const T d = r * (static_cast<T>(dy) * weight - sums.along * normalized - sums.level);
-        return S(dsum == nullptr ? d : d + static_cast<T>(more));
+    for_each_held<S, kCount>(n, [&](int v, int i) {
+      const auto value = [&](T dy, T x, T weight, T more) {
+        const T normalized = (x - m) * r, g = std::fma(dy, weight, -sums.level);
+        return S(std::fma(r, std::fma(-sums.along, normalized, g), more));
       };
-      store(dx + row * n + i, map<N>(value, dy[v], x[v], load<N>(b.weight + i), added));
+      store(dx + row * n + i, map<N>(value, held.numbers(held.dy[v]), held.numbers(held.x[v]),
+                                     load<N>(b.weight + i), held.numbers(kEarly ? added[v] : direct(i))));
     });
   }
   if (dweights == nullptr && dbiases == nullptr) return;
@@ -176,22 +169,23 @@ __global__ void __launch_bounds__(kMostHolders, 2)
       return map<N>([](T x, T y) { return x + y; }, a, b);
     };
 #pragma unroll
-    for (int v = 0; v < kHeld<S>; ++v) {
+    for (int v = 0; v < kCount; ++v) {
       dweight[v] = merge_column(dweight[v], add);
       dbias[v] = merge_column(dbias[v], add);
     }
     if (threadIdx.y != 0) return;
   }
-  for_each_held<S>(n, [&](int v, int i) {
+  for_each_held<S, kCount>(n, [&](int v, int i) {
     if (dweights != nullptr) store(dweights + blockIdx.x * n + i, dweight[v]);
     if (dbiases != nullptr) store(dbiases + blockIdx.x * n + i, dbias[v]);
   });
 }
 
-/// Rows of a block: so many that the sums of blocks cost little compared with the rows, and so few
-/// that there are enough blocks to keep a GPU busy.
-inline int held_height(int64_t rows) {
-  const int64_t height = (rows + 255) / 256;
+/// Rows of a block of so many threads. An H200 runs 132 · 2 · 256 threads of this kernel at a time;
+/// this many are busy, unless a block would then have only a few rows, or so many that the last
+/// blocks run alone.
+inline int held_height(int64_t rows, unsigned threads) {
+  const int64_t blocks = 132 * 2 * kMostHolders / threads, height = (rows + blocks - 1) / blocks;
   return height < kDeep ? kDeep : height > 64 ? 64 : static_cast<int>(height);
 }
 

@@ -135,10 +135,10 @@ T* data_or_null(const Tensor& x) {
 template <auto kKernel, class T>
 unsigned shared_for(int64_t lines) {
   const int64_t bytes = lines * kScanChannels * static_cast<int64_t>(sizeof(T));
-  check(bytes <= static_cast<int64_t>(most_shared()),
+  const size_t most = allow_shared<kKernel>();
+  check(bytes <= static_cast<int64_t>(most),
         "selective_scan: a is too wide for a GPU: its states take {} bytes of shared memory, of {}", bytes,
-        most_shared());
-  allow_shared<kKernel>();
+        most);
   return static_cast<unsigned>(bytes);
 }
 

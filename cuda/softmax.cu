@@ -1,16 +1,59 @@
-// Softmax and its logarithms over the last axis: one block per row.
+// Softmax and its logarithms over the last axis: rows of moderate length in registers
+// (cuda/held_rows.h); longer and unaligned rows with one block per row.
 //
 //   softmax(x)ᵢ = e^xᵢ / Σ e^xⱼ    log_softmax(x)ᵢ = xᵢ − log Σ e^xⱼ    log_sum_exp(x) = log Σ e^xⱼ
 //
 // The sum takes one pass (cuda/sum_exp.h). The textbook takes two passes, one for the largest
 // element and one for the sum. Memory bounds these kernels, so one pass less matters. The second
-// read of a row comes from a cache or from shared memory (cuda/rows.h).
-#include "cuda/rows.h"
+// read of a row comes from registers, from a cache or from shared memory (cuda/rows.h).
+#include "cuda/held_rows.h"
 #include "cuda/sum_exp.h"
 #include "ops/kernels.h"
 
 namespace vitrine::cuda {
 namespace {
+
+/// The row of this warp, or of this block, in a kernel that holds rows.
+__device__ int64_t held_row() { return int64_t{blockIdx.x} * blockDim.y + threadIdx.y; }
+
+/// The SumExp of a row that the threads hold.
+template <class S>
+__device__ SumExp<AccumulatorOf<S>> sum_held(const HeldElements<S>& held) {
+  using T = AccumulatorOf<S>;
+  T mine = minus_infinity<T>(), total = 0;
+#pragma unroll
+  for (const auto& vector : held.at)
+    for (const T x : vector.at) mine = std::fmax(mine, x);
+  const T largest = largest_of_block(mine);
+#pragma unroll
+  for (const auto& vector : held.at)
+    for (const T x : vector.at) total += exp_below<S>(x, largest);
+  return sum_totals(largest, total);
+}
+
+template <class S>
+__global__ void __launch_bounds__(kMostHolders)
+    held_softmax_kernel(S* y, const S* x, int64_t rows, int64_t n) {
+  using T = AccumulatorOf<S>;
+  if (held_row() >= rows) return;  // a whole warp, which shares no barrier with other warps
+  HeldElements<S> held(x + held_row() * n, n, minus_infinity<T>());
+  const SumExp<T> all = sum_held(held);
+  const T scale = all.largest == minus_infinity<T>() ? T(0) : T(1) / all.total;
+  held.update([&](T x) { return scale == T(0) ? T(0) : exp_for<S>(x - all.largest) * scale; });
+  held.write(y + held_row() * n, n);
+}
+
+template <class S>
+__global__ void __launch_bounds__(kMostHolders)
+    held_log_softmax_kernel(S* y, const S* x, int64_t rows, int64_t n) {
+  using T = AccumulatorOf<S>;
+  if (held_row() >= rows) return;
+  HeldElements<S> held(x + held_row() * n, n, minus_infinity<T>());
+  const ShiftedTotal<T> all = with_finite_shift(sum_held(held));
+  const T log_total = all.total == T(0) ? T(0) : math::log(all.total);
+  held.update([&](T x) { return (x - all.shift) - log_total; });
+  held.write(y + held_row() * n, n);
+}
 
 template <class S>
 __global__ void __launch_bounds__(kMostHolding) softmax_kernel(S* y, const S* x, int64_t n, unsigned shared) {
@@ -21,7 +64,7 @@ __global__ void __launch_bounds__(kMostHolding) softmax_kernel(S* y, const S* x,
   // A row that is −∞ everywhere has no valid total; its result is 0.
   const T scale = all.largest == minus_infinity<T>() ? T(0) : T(1) / all.total;
   const auto value = [&](S x) {
-    return S(scale == T(0) ? T(0) : math::exp(static_cast<T>(x) - all.largest) * scale);
+    return S(scale == T(0) ? T(0) : exp_for<S>(static_cast<T>(x) - all.largest) * scale);
   };
   map_elements(n, value, y, x);
 }
@@ -102,6 +145,12 @@ __global__ void __launch_bounds__(kMostThreads)
 void softmax(Tensor& y, const Tensor& x) {
   visit_rows("softmax", x, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
+    if (const unsigned holders = holders_of<S>(kHeld, n, x, y); holders > 0) {
+      const dim3 block = held_block(holders);
+      VITRINE_LAUNCH((held_softmax_kernel<S>), (rows + block.y - 1) / block.y, block, 0, y.data<S>(),
+                     x.data<S>(), int64_t{rows}, n);
+      return;
+    }
     const Holding block = holding_for<softmax_kernel<S>, S>(n, 1);
     VITRINE_LAUNCH((softmax_kernel<S>), rows, block.threads, block.shared, y.data<S>(), x.data<S>(), n,
                    block.shared);
@@ -120,6 +169,12 @@ void softmax_backward(Tensor& dx, const Tensor& dy, const Tensor& y) {
 void log_softmax(Tensor& y, const Tensor& x) {
   visit_rows("log_softmax", x, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
+    if (const unsigned holders = holders_of<S>(kHeld, n, x, y); holders > 0) {
+      const dim3 block = held_block(holders);
+      VITRINE_LAUNCH((held_log_softmax_kernel<S>), (rows + block.y - 1) / block.y, block, 0, y.data<S>(),
+                     x.data<S>(), int64_t{rows}, n);
+      return;
+    }
     const Holding block = holding_for<log_softmax_kernel<S>, S>(n, 1);
     VITRINE_LAUNCH((log_softmax_kernel<S>), rows, block.threads, block.shared, y.data<S>(), x.data<S>(), n,
                    block.shared);

@@ -4,6 +4,7 @@
 
 #include "core/math.h"
 #include "cuda/block.h"
+#include "cuda/instructions/exp2.h"
 #include "cuda/vector.h"
 
 namespace vitrine::cuda {
@@ -36,15 +37,46 @@ __device__ SumExp<T> merge(SumExp<T> a, SumExp<T> b) {
   return {largest, scaled(a) + scaled(b)};
 }
 
-/// Adds further elements to `sum`, which is scaled at most once for all of them.
-template <class T, int N>
+/// e^x for rows of S, x at most 0 or little more. For 16 bits it takes three instructions in place of
+/// eight, with a relative error of 2^-17 at most, which is small next to the rounding of S.
+template <class S>
+__device__ AccumulatorOf<S> exp_for(AccumulatorOf<S> x) {
+  if constexpr (sizeof(S) == 2) return fast_exp2(x * kLog2E);
+  return math::exp(x);
+}
+
+/// e^(x − largest), also if both are the same infinity. The exponential is computed in any case: to
+/// choose a result costs less than a jump.
+template <class S>
+__device__ AccumulatorOf<S> exp_below(AccumulatorOf<S> x, AccumulatorOf<S> largest) {
+  const AccumulatorOf<S> e = exp_for<S>(x - largest);
+  return x == largest ? AccumulatorOf<S>(1) : e;
+}
+
+/// Adds further elements to `sum`, which is scaled at most once for all of them. The largest element
+/// is taken by fmax, one instruction, which ignores NaN; then the total is NaN.
+template <class S, class T, int N>
 __device__ SumExp<T> merge(SumExp<T> sum, const Vector<T, N>& x) {
   T largest = sum.largest;
-  for (int k = 0; k < N; ++k) largest = larger(largest, x.at[k]);
-  const auto scaled = [&](T of, T total) { return of == largest ? total : total * math::exp(of - largest); };
-  T total = scaled(sum.largest, sum.total);
-  for (int k = 0; k < N; ++k) total += scaled(x.at[k], T(1));
+  for (int k = 0; k < N; ++k) largest = std::fmax(largest, x.at[k]);
+  T total = sum.largest == largest ? sum.total : sum.total * exp_for<S>(sum.largest - largest);
+  for (int k = 0; k < N; ++k) total += exp_below<S>(x.at[k], largest);
   return {largest, total};
+}
+
+/// The largest of the values of a block's threads, or of a warp's if it is alone in its row; NaN is
+/// ignored.
+template <class T>
+__device__ T largest_of_block(T mine) {
+  return merge_block(mine, [](T a, T b) { return std::fmax(a, b); });
+}
+
+/// The sum of the totals of a block's threads, whose largest element is known. If an element is NaN,
+/// both are NaN.
+template <class T>
+__device__ SumExp<T> sum_totals(T largest, T total) {
+  total = sum_block(total);
+  return {total != total ? total : largest, total};
 }
 
 /// The SumExp of a row of n elements, which the threads of a block read together. Each thread gets
@@ -55,8 +87,10 @@ __device__ SumExp<AccumulatorOf<S>> sum_exp(const S* row, int64_t n) {
   SumExp<T> mine{minus_infinity<T>(), T(0)};
   const auto widen = [](S x) { return static_cast<T>(x); };
   for_each_vector(
-      n, [&](int64_t i, auto lanes) { mine = merge(mine, map<lanes>(widen, load<lanes>(row + i))); }, row);
-  return merge_block(mine, [](SumExp<T> a, SumExp<T> b) { return merge(a, b); });
+      n, [&](int64_t i, auto lanes) { mine = merge<S>(mine, map<lanes>(widen, load<lanes>(row + i))); }, row);
+  // First the largest element of the block: then each thread scales once, and not at every merge.
+  const T largest = largest_of_block(mine.largest);
+  return sum_totals(largest, mine.total * exp_below<S>(mine.largest, largest));
 }
 
 /// A SumExp as Σ eˣ = e^shift·total with a finite shift. If the largest element is not finite, the

@@ -116,6 +116,8 @@ class Consumer {
 #pragma unroll 1
       for (int n = 1; n < queries.blocks; ++n, ++block_) {
         const unsigned next = block_ + 1;
+        // Asked early: the answer comes from memory.
+        const bool moves = kLaser<S> && in_.laser.moves(queries.key_head, queries.first / kKeys + n);
         barriers_.turn[warpgroup_].wait((turn_ + 1 + warpgroup_) % 2);
         multiply_keys(scores, next);
         multiply_values(y, weights, block_);
@@ -133,7 +135,7 @@ class Consumer {
 #pragma unroll
         for (int i = 0; i < kSize / 2; ++i) y[i] *= factor[i / 2 % 2];
         if constexpr (kLaser<S>)
-          if (in_.laser.moves(queries.key_head, queries.first / kKeys + n)) move(y, queries, n, past, factor);
+          if (moves) move(y, queries, n, past, factor);
         pack_fragments<S>(weights, scores);
       }
       barriers_.q.release();
@@ -238,13 +240,9 @@ class Consumer {
     const Scores<float>& s = queries.scores;
 #pragma unroll
     for (int own = 0; own < kOwn; ++own) {
-      const int i = row(queries, own), first = s.first_key(i), last = i < s.queries ? s.last_key(i) : 0;
-#pragma unroll
-      for (int e = 0; e < kKeys / 2; ++e)
-        if (e / 2 % 2 == own) {
-          const int key = j + owned_column(e);
-          if (key < first || key >= last || !s.is_allowed(i, key)) x[e] = -INFINITY;
-        }
+      const int i = row(queries, own), last = i < s.queries ? s.last_key(i) : 0;
+      hide_columns(x, own, s.first_key(i) - j, last - j, s.allowed.data != nullptr,
+                   [&](int column) { return s.is_allowed(i, j + column); });
     }
   }
 
@@ -265,12 +263,20 @@ class Consumer {
     if (queries.blocks == 0) return;
     const float* const anchors =
         in_.laser.of_block(queries.key_head, queries.first / kKeys + queries.blocks - 1);
-    for_owned_columns<kSize>(in_.channels, [&](int at, int d) {
-      const auto c = load<2>(anchors + d);
+    constexpr int kTogether = 2;  // loads that are in flight at the same time
 #pragma unroll
-      for (int e = 0; e < 4; ++e)
-        if (total[e / 2] != 0) y[at * 4 + e] = c.at[e % 2] + fast_log1p(y[at * 4 + e]);
-    });
+    for (int first = 0; first < kSize / 8; first += kTogether) {
+      Vector<float, 2> c[kTogether];
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i)
+        if (const int d = owned_column((first + i) * 4); d < in_.channels) c[i] = load<2>(anchors + d);
+#pragma unroll
+      for (int i = 0; i < 4 * kTogether; ++i) {
+        float& element = y[4 * first + i];
+        const float o = c[i / 4].at[i % 2] + fast_log1p(element);
+        element = total[i / 2 % 2] != 0 ? o : element;
+      }
+    }
   }
 
   __device__ void write(const Queries& queries, const float (&y)[kSize / 2], const float (&largest)[kOwn],
@@ -284,15 +290,26 @@ class Consumer {
       if (i >= queries.scores.queries) continue;
       if (threadIdx.x % 4 == 0)
         lse[i] = total[own] == 0 ? -INFINITY : std::fma(largest[own], in_.scores.scale, std::log(total[own]));
+      S* const y_row = rows.row(i);
       for_owned_columns<kSize>(in_.channels, [&](int at, int d) {
         const int e = at * 4 + own * 2;
-        const Vector<S, 2> rounded{S(y[e]), S(y[e + 1])};
-        store(rows.row(i) + d, rounded);
-        if (in_.rest.data)
-          store(rest.row(i) + d, Vector<S, 2>{S(y[e] - static_cast<float>(rounded.at[0])),
-                                              S(y[e + 1] - static_cast<float>(rounded.at[1]))});
-        if (kLaser<S> && in_.kept.data) store(kept.row(i) + d, Vector<float, 2>{y[e], y[e + 1]});
+        store(y_row + d, Vector<S, 2>{S(y[e]), S(y[e + 1])});
       });
+      if (in_.rest.data) {
+        S* const rest_row = rest.row(i);
+        const auto lost = [&](int e) { return S(y[e] - static_cast<float>(S(y[e]))); };
+        for_owned_columns<kSize>(in_.channels, [&](int at, int d) {
+          const int e = at * 4 + own * 2;
+          store(rest_row + d, Vector<S, 2>{lost(e), lost(e + 1)});
+        });
+      }
+      if (kLaser<S> && in_.kept.data) {
+        float* const kept_row = kept.row(i);
+        for_owned_columns<kSize>(in_.channels, [&](int at, int d) {
+          const int e = at * 4 + own * 2;
+          store(kept_row + d, Vector<float, 2>{y[e], y[e + 1]});
+        });
+      }
     }
   }
 

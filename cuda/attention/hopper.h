@@ -130,6 +130,20 @@ __device__ void for_owned_columns(int columns, F&& f) {
   }
 }
 
+/// Products in row `of` of this thread become −∞ where the column is outside [first, last), or
+/// is_allowed(column) is false. Only a mask asks for each column.
+template <int kCount, class F>
+__device__ void hide_columns(float (&x)[kCount], int of, int first, int last, bool masked, F&& is_allowed) {
+  const auto width = static_cast<unsigned>(last > first ? last - first : 0);
+#pragma unroll
+  for (int e = 0; e < kCount; ++e)
+    if (e / 2 % 2 == of && static_cast<unsigned>(owned_column(e) - first) >= width) x[e] = -INFINITY;
+  if (!masked) return;
+#pragma unroll
+  for (int e = 0; e < kCount; ++e)
+    if (e / 2 % 2 == of && x[e] != -INFINITY && !is_allowed(owned_column(e))) x[e] = -INFINITY;
+}
+
 /// Rounded sums as the left operand of the next product.
 template <class S, int kCount>
 __device__ void pack_fragments(Fragment (&fragments)[kCount], const float (&x)[8 * kCount]) {

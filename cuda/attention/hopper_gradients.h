@@ -258,12 +258,10 @@ class Consumer {
       const int at = row(own, of);
       const int first = kKeys ? scores.first_query(at) : scores.first_key(at);
       const int last = at >= own.end ? 0 : kKeys ? scores.last_query(at) : scores.last_key(at);
-#pragma unroll
-      for (int e = 0; e < kScores; ++e)
-        if (e / 2 % 2 == of) {
-          const int other = met + owned_column(e), i = kKeys ? other : at, j = kKeys ? at : other;
-          if (other < first || other >= last || !scores.is_allowed(i, j)) x[e] = -INFINITY;
-        }
+      hide_columns(x, of, first - met, last - met, scores.allowed.data != nullptr, [&](int column) {
+        const int other = met + column;
+        return scores.is_allowed(kKeys ? other : at, kKeys ? at : other);
+      });
     }
   }
 
@@ -320,9 +318,10 @@ class Consumer {
     for (int of = 0; of < kOwn; ++of) {
       const int i = row(own, of);
       if (i >= own.end) continue;
+      S* const to = rows.row(i);
       for_owned_columns<kSize>(columns, [&](int at, int d) {
         const int e = at * 4 + of * 2;
-        store(rows.row(i) + d, Vector<S, 2>{S(x[e]), S(x[e + 1])});
+        store(to + d, Vector<S, 2>{S(x[e]), S(x[e + 1])});
       });
     }
   }

@@ -129,6 +129,14 @@ inline cudaError_t cudaDeviceSynchronize() {
 }
 inline cudaError_t cudaDeviceReset() { return cudaDeviceSynchronize(); }
 
+struct cudaFuncAttributes {
+  size_t sharedSizeBytes;
+};
+/// The emulator does not know the sizes of `__shared__` variables; it counts them as 1 KiB.
+inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+  *attributes = {.sharedSizeBytes = 1024};
+  return cudaSuccess;
+}
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 inline cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int bytes) {
   return vitrine::emulator::noted(

@@ -68,6 +68,11 @@ int attribute(cudaDeviceAttr which, const char* what) {
   return value;
 }
 
+/// Bytes of a block's shared memory: `__shared__` variables and dynamic memory together.
+size_t shared_of_block() {
+  return static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, "shared memory"));
+}
+
 }  // namespace
 
 void check_call(cudaError_t result, const char* what) {
@@ -127,19 +132,26 @@ int compute_capability() {
 
 int multiprocessors() { return attribute(cudaDevAttrMultiProcessorCount, "multiprocessors"); }
 
-size_t most_shared() {
-  return static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, "shared memory")) - 1024;
-}
+size_t most_shared() { return shared_of_block() - 1024; }
 
 int64_t most_in_depth() { return attribute(cudaDevAttrMaxGridDimZ, "blocks of a grid"); }
 
-void allow_shared(const void* kernel, std::atomic<uint64_t>& asked) {
+size_t allow_shared(const void* kernel, SharedPermission& permission) {
   const uint64_t bit = uint64_t{1} << current_device() % 64;
-  if ((asked & bit) != 0) return;
-  check_call(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(most_shared())),
-             "dynamic shared memory");
-  asked |= bit;
+  const bool is_new = (permission.devices & bit) == 0;
+  if (is_new) {
+    cudaFuncAttributes attributes{};
+    check_call(cudaFuncGetAttributes(&attributes, kernel), "a kernel's shared memory");
+    permission.variables = attributes.sharedSizeBytes;
+  }
+  const size_t most = shared_of_block() - permission.variables;
+  if (is_new) {
+    check_call(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(most)),
+        "dynamic shared memory");
+    permission.devices |= bit;
+  }
+  return most;
 }
 
 void* take_memory(size_t bytes, Device device) {
