@@ -37,14 +37,6 @@ __device__ SumExp<T> merge(SumExp<T> a, SumExp<T> b) {
   return {largest, scaled(a) + scaled(b)};
 }
 
-/// e^x for rows of S, x at most 0 or little more. For 16 bits it takes three instructions in place of
-/// eight, with a relative error of 2^-17 at most, which is small next to the rounding of S.
-template <class S>
-__device__ AccumulatorOf<S> exp_for(AccumulatorOf<S> x) {
-  if constexpr (sizeof(S) == 2) return fast_exp2(x * kLog2E);
-  return math::exp(x);
-}
-
 /// e^(x − largest), also if both are the same infinity. The exponential is computed in any case: to
 /// choose a result costs less than a jump.
 template <class S>

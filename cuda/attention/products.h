@@ -162,15 +162,4 @@ class Weights<S, kHeight> {
   Fragment rows_[kAccumulatorColumns / 16][kHeight];
 };
 
-/// e^x. For 16-bit results it uses the instruction for powers of 2, because its error is far below
-/// their rounding error.
-template <class S>
-__device__ AccumulatorOf<S> exp_for(AccumulatorOf<S> x) {
-  if constexpr (kTensorCores<S>) {
-    return std::exp2(x * kLog2E);
-  } else {
-    return math::exp(x);
-  }
-}
-
 }  // namespace vitrine::cuda

@@ -1,9 +1,10 @@
-// Powers of 2 by the special function unit, and functions for 16-bit attention that use them.
+// Powers of 2 by the special function unit, and functions for 16-bit results that use them.
 #pragma once
 
 #include <cfloat>
 #include <cmath>
 
+#include "core/math.h"
 #include "cuda/launch.h"
 
 namespace vitrine::cuda {
@@ -33,6 +34,17 @@ __device__ inline float fast_log2(float x) {
 }
 
 inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
+
+/// eˣ. For 16-bit results it takes three instructions in place of eight: its relative error, 2^-17 at
+/// most for x from −88 to 88, is far below their rounding error.
+template <class S>
+__device__ AccumulatorOf<S> exp_for(AccumulatorOf<S> x) {
+  if constexpr (sizeof(S) == 2) {
+    return fast_exp2(x * kLog2E);
+  } else {
+    return math::exp(x);
+  }
+}
 
 /// eˣ − 1, with a relative error below 5e-5: near 0 by its series.
 __device__ inline float fast_expm1(float x) {
