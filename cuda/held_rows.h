@@ -13,8 +13,8 @@ inline constexpr int kHeld = 4;
 // The most threads of a row. With two such blocks per multiprocessor, a thread has 128 registers.
 constexpr unsigned kMostHolders = 256;
 
-/// Threads that hold a row of n elements, `held` vectors each. 0 if this is not possible: the row is
-/// too long, or rows do not begin at multiples of 16 bytes.
+/// Threads that hold a row of n elements, `held` vectors each. 0 if this is not possible: the row
+/// is too long, or rows do not begin at multiples of 16 bytes.
 template <class S, class... Tensors>
 unsigned holders_of(int held, int64_t n, const Tensors&... tensors) {
   const auto begins_aligned = [](const Tensor& t) {
@@ -40,8 +40,8 @@ __device__ void for_each_held(int64_t n, const F& f) {
   }
 }
 
-/// A thread's elements of its row, which this block or this warp holds. Where the row has no element
-/// it is `padding`.
+/// A thread's elements of its row, which this block or this warp holds. Where the row has no
+/// element it is `padding`.
 template <class S>
 struct HeldElements {
   static constexpr int N = kLanes<S>;

@@ -55,8 +55,8 @@ std::span<const MatmulStep> matmul_steps() { return kSteps; }
 namespace {
 
 /// Whether cuBLASLt has only slow kernels for p, which read and write single elements: a line of a
-/// 16-bit matrix is not a multiple of 16 bytes long. (On an H200, the logits of 50257 tokens take it
-/// five times as long as our step, even if lines begin at multiples of 16 bytes.)
+/// 16-bit matrix is not a multiple of 16 bytes long. (On an H200, the logits of 50257 tokens take
+/// it five times as long as our step, even if lines begin at multiples of 16 bytes.)
 bool is_uneven(const Product& p) {
   constexpr int64_t kTogether = 8, kTile = 128;  // a smaller product does not matter
   const int64_t lines[] = {p.N, p.x.by_rows() ? p.K : p.M, p.y.by_rows() ? p.N : p.K};

@@ -98,8 +98,8 @@ __global__ void __launch_bounds__(kMostHolders, 2)
   norm.write_statistics(row, m, r);
 }
 
-/// One row of dy and x, as far as a thread holds it. The vectors are kept as words: a copy of 16-bit
-/// elements would wait for them.
+/// One row of dy and x, as far as a thread holds it. The vectors are kept as words: a copy of
+/// 16-bit elements would wait for them.
 template <class S>
 struct HeldRow {
   static constexpr int N = kLanes<S>;

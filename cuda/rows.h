@@ -50,7 +50,8 @@ Holding holding_for(int64_t n, int rows) {
       rows * (n * static_cast<int64_t>(sizeof(S)) + 2 * kVectorBytes);  // with gaps between them
   if (bytes <= kCachedBytes) return {threads_for(n), 0};
   const auto most = static_cast<int64_t>(allow_shared<kKernel>());
-  // With half of the threads, two blocks run on a multiprocessor: one copies while the other computes.
+  // With half of the threads, two blocks run on a multiprocessor: one copies while the other
+  // computes.
   const unsigned threads = bytes <= most / 2 ? kMostHolding / 2 : kMostHolding;
   return {threads, static_cast<unsigned>(std::min(bytes, most))};
 }

@@ -45,8 +45,8 @@ __device__ AccumulatorOf<S> exp_below(AccumulatorOf<S> x, AccumulatorOf<S> large
   return x == largest ? AccumulatorOf<S>(1) : e;
 }
 
-/// Adds further elements to `sum`, which is scaled at most once for all of them. The largest element
-/// is taken by fmax, one instruction, which ignores NaN; then the total is NaN.
+/// Adds further elements to `sum`, which is scaled at most once for all of them. `fmax`, which is
+/// one instruction, ignores NaN; then the total is NaN.
 template <class S, class T, int N>
 __device__ SumExp<T> merge(SumExp<T> sum, const Vector<T, N>& x) {
   T largest = sum.largest;
@@ -63,8 +63,8 @@ __device__ T largest_of_block(T mine) {
   return merge_block(mine, [](T a, T b) { return std::fmax(a, b); });
 }
 
-/// The sum of the totals of a block's threads, whose largest element is known. If an element is NaN,
-/// both are NaN.
+/// The sum of the totals of a block's threads, whose largest element is known. If an element is
+/// NaN, both are NaN.
 template <class T>
 __device__ SumExp<T> sum_totals(T largest, T total) {
   total = sum_block(total);

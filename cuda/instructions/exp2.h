@@ -35,8 +35,8 @@ __device__ inline float fast_log2(float x) {
 
 inline constexpr float kLog2E = 1.44269504f, kLn2 = 0.693147181f;
 
-/// eˣ. For 16-bit results it takes three instructions in place of eight: its relative error, 2^-17 at
-/// most for x from −88 to 88, is far below their rounding error.
+/// eˣ. For 16-bit results it takes three instructions in place of eight: its relative error, 2^-17
+/// at most for x from −88 to 88, is far below their rounding error.
 template <class S>
 __device__ AccumulatorOf<S> exp_for(AccumulatorOf<S> x) {
   if constexpr (sizeof(S) == 2) {

@@ -321,6 +321,11 @@ TEST_CASE("the best step that supports a product is taken, or the one that is as
     const std::string message = "VITRINE_CUDA_MATMUL is cublas, but " + cuda::cublas_absence();
     CHECK_THROWS_WITH_AS(chosen("cublas", DType::float32), message.c_str(), Error);
   }
+  // cuBLASLt would read single elements here, even though lines begin at multiples of 16 bytes.
+  const Tensor x = zeros({128, 136}, DType::bfloat16, Device::cuda), y = zeros({136, 136}, x.dtype(), kGpu);
+  Tensor z = zeros({128, 136}, x.dtype(), kGpu), cut = slice(z, 1, 0, 130);
+  CHECK(cuda::choose_matmul("auto", cuda::product_of(cut, x, slice(y, 1, 0, 130), {}, false)).name ==
+        (is_hopper() ? "hopper" : "tensor_core"));
   CHECK(chosen("auto", DType::int64) == "tiled");
   CHECK(chosen("tensor_core", DType::float32) == "blocked");
   CHECK(chosen("tensor_core", DType::float16, 8) == "tensor_core");
