@@ -27,6 +27,8 @@ unsigned holders_of(int held, int64_t n, const Tensors&... tensors) {
 }
 
 inline dim3 held_block(unsigned holders) { return {holders, holders == kWarp ? kDeep : 1}; }
+/// The row of this warp, or of this block.
+__device__ inline int64_t held_row() { return int64_t{blockIdx.x} * blockDim.y + threadIdx.y; }
 
 /// Calls f(v, i) for each of this thread's kCount vectors v, where i is its first element in a row
 /// of n.

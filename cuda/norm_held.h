@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kMostHolders, 2)
     held_norm_kernel(S* sum, const S* x, const S* residual, NormForward<S> norm) {
   using T = AccumulatorOf<S>;
   constexpr int N = kLanes<S>;
-  const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y, n = norm.n, begin = row * n;
+  const int64_t row = held_row(), n = norm.n, begin = row * n;
   if (row >= norm.rows) return;  // a whole warp, which shares no barrier with other warps
   Vector<S, N> held[kHeld];
   const auto total = [&](const auto& f) {

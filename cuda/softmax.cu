@@ -13,9 +13,6 @@
 namespace vitrine::cuda {
 namespace {
 
-/// The row of this warp, or of this block, in a kernel that holds rows.
-__device__ int64_t held_row() { return int64_t{blockIdx.x} * blockDim.y + threadIdx.y; }
-
 /// The SumExp of a row that the threads hold.
 template <class S>
 __device__ SumExp<AccumulatorOf<S>> sum_held(const HeldElements<S>& held) {

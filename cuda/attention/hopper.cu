@@ -290,26 +290,15 @@ class Consumer {
       if (i >= queries.scores.queries) continue;
       if (threadIdx.x % 4 == 0)
         lse[i] = total[own] == 0 ? -INFINITY : std::fma(largest[own], in_.scores.scale, std::log(total[own]));
-      S* const y_row = rows.row(i);
-      for_owned_columns<kSize>(in_.channels, [&](int at, int d) {
-        const int e = at * 4 + own * 2;
-        store(y_row + d, Vector<S, 2>{S(y[e]), S(y[e + 1])});
-      });
-      if (in_.rest.data) {
-        S* const rest_row = rest.row(i);
-        const auto lost = [&](int e) { return S(y[e] - static_cast<float>(S(y[e]))); };
+      const auto store_row = [&]<class X>(X* to, const auto& value) {
         for_owned_columns<kSize>(in_.channels, [&](int at, int d) {
           const int e = at * 4 + own * 2;
-          store(rest_row + d, Vector<S, 2>{lost(e), lost(e + 1)});
+          store(to + d, Vector<X, 2>{value(y[e]), value(y[e + 1])});
         });
-      }
-      if (kLaser<S> && in_.kept.data) {
-        float* const kept_row = kept.row(i);
-        for_owned_columns<kSize>(in_.channels, [&](int at, int d) {
-          const int e = at * 4 + own * 2;
-          store(kept_row + d, Vector<float, 2>{y[e], y[e + 1]});
-        });
-      }
+      };
+      store_row(rows.row(i), [](float x) { return S(x); });
+      if (in_.rest.data) store_row(rest.row(i), [](float x) { return S(x - static_cast<float>(S(x))); });
+      if (kLaser<S> && in_.kept.data) store_row(kept.row(i), [](float x) { return x; });
     }
   }
 

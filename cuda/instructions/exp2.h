@@ -22,7 +22,8 @@ __device__ inline float fast_exp2(float x) {
 #endif
 }
 
-/// log₂ x of a normal x, with an absolute error below 2^-22 (lg2.approx.ftz).
+/// log₂ x of a normal x (lg2.approx.ftz), with an absolute error below 2^-22 for x from 0.5 to 2,
+/// and such a relative error elsewhere.
 __device__ inline float fast_log2(float x) {
 #if VITRINE_CUDA_EMULATED
   return std::log2(x);
