@@ -177,7 +177,7 @@ TEST_CASE("aligned tensors are read and written 16 bytes at a time") {
     CHECK(copied.loads == vectors);
     CHECK(copied.stores == vectors);
     const auto normalized = counted([&] { VITRINE_RUN(softmax, y, x); });
-    CHECK(normalized.loads == 2 * vectors);
+    CHECK(normalized.loads == vectors);  // The row is held in registers.
     CHECK(normalized.stores == vectors);
     CHECK(normalized.transactions == normalized.least_transactions);
     // Columns: 8 bytes at a time, so that a warp has 256 of each row.
