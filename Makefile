@@ -13,8 +13,9 @@ STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz|planted
 NO_VECTORS = cuda|text|data|report|examples
+KERNELS = cuda|ops|attention|optim
 SAMPLED = cuda/(strides|extremes|gpt|optim/optimizers|attention/(steps|16_bits)|runtime/step_graph)|ops/cpu/gemm/gemm
-STAGES = format includes page docs comments lengths data isa samples mutation cards asan fuzz tsan cuda clang consumer proofs
+STAGES = format includes page docs comments lengths data isa samples mutation cards inspect asan fuzz tsan cuda clang consumer proofs
 
 .NOTPARALLEL:
 .PHONY: demo test bench check prove format tidy install install-all FORCE $(STAGES:%=check-%)
@@ -80,11 +81,13 @@ check-cards: build
 	@$(STAGE) "proof cards" .ci/cards --check
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L 'mutation|planted'
-# In this build the emulated CUDA kernels report each memory access, so races and bounds are checked
-# too. The emulated training runs are left out, because they take minutes; other tests run each of
-# their kernels.
+# In this build the emulated CUDA kernels report each memory access, so races and bounds are checked.
+# The emulated training runs are left out, because they take minutes; other tests run each of their
+# kernels.
+check-inspect: build-inspect
+	@$(STAGE) "tests of inspected kernels" $(CTEST) inspect -L '$(KERNELS)' -LE '$(SLOW)|gemm' -E '^cuda/(gpt|trainer)$$'
 check-asan: build-asan
-	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)' -E '^cuda/(gpt|trainer)$$'
+	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)'
 check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
 check-tsan: build-tsan
