@@ -114,12 +114,15 @@ TEST_CASE("softmax, log_softmax and log_sum_exp of rows of any length: every ele
         const Tensor x = randn({n <= 5000 ? 3 : 1, n}, dtype, Device::cpu, 0, 3, g);
         const Tensor dy = copy_as(spec::draw_cotangent(copy_as(apply(op, x), DType::float64), 8), dtype);
         const Result want = run(op, x, dy, DType::float64, Device::cpu),
-                     got = run(op, x, dy, dtype, Device::cuda), again = run(op, x, dy, dtype, Device::cuda);
+                     got = run(op, x, dy, dtype, Device::cuda);
         const Result allowed = allowances(op, dtype, want, dy.values(), n);
         CHECK(worst(got.y, want.y, allowed.y) <= 1);
         CHECK(worst(got.dx, want.dx, allowed.dx) <= 1);
-        CHECK(got.y == again.y);
-        CHECK(got.dx == again.dx);
+        test::in_any_order([&] {
+          const Result again = run(op, x, dy, dtype, Device::cuda);
+          CHECK(got.y == again.y);
+          CHECK(got.dx == again.dx);
+        });
       }
 }
 

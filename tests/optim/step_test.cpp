@@ -19,7 +19,8 @@ namespace {
 
 std::vector<Device> devices() {
   std::vector<Device> all = {Device::cpu};
-#if VITRINE_CUDA_KERNELS
+// Emulated kernels of optimizers take too long under ThreadSanitizer.
+#if VITRINE_CUDA_KERNELS && !defined(VITRINE_THREADS_SANITIZED)
   if (test::has_gpu()) all.push_back(Device::cuda);
 #endif
   return all;
