@@ -81,9 +81,8 @@ check-cards: build
 	@$(STAGE) "proof cards" .ci/cards --check
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L 'mutation|planted'
-# In this build the emulated CUDA kernels report each memory access, so races and bounds are checked.
-# The emulated training runs are left out, because they take minutes; other tests run each of their
-# kernels.
+# In this build emulated CUDA kernels report each memory access, so races and bounds are checked.
+# Training runs of minutes are left out; other tests run their kernels.
 check-inspect: build-inspect
 	@$(STAGE) "tests of inspected kernels" $(CTEST) inspect -L '$(KERNELS)' -LE '$(SLOW)|gemm' -E '^cuda/(gpt|trainer)$$'
 check-asan: build-asan

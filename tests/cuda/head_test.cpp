@@ -91,8 +91,7 @@ TEST_CASE("the loss and gradients of a head whose rows lie apart are those of fl
       const Head drawn = Head::draw(dtype);
       const auto got = drawn.on(kGpu, dtype).train(smoothing);
       const auto want = drawn.on(Device::cpu, DType::float64).train(smoothing);
-      for (size_t i = 0; i < want.size(); ++i)
-        CHECK(distance(got[i], want[i], 1e-2) <= 16 * epsilon(dtype));
+      for (size_t i = 0; i < want.size(); ++i) CHECK(distance(got[i], want[i], 1e-2) <= 16 * epsilon(dtype));
       test::in_any_order([&] { CHECK(drawn.on(kGpu, dtype).train(smoothing) == got); });
     }
 }

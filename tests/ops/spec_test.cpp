@@ -22,7 +22,7 @@ void for_each_sample(Check&& check) {
     }
 }
 
-/// The dtype that a check runs in: every dtype, but one of them in builds with sanitizers, which are
+/// The dtype that a check runs in: every dtype, but only one in builds with sanitizers, which are
 /// slow.
 std::optional<DType> dtype_in_turn([[maybe_unused]] const spec::Spec& row, [[maybe_unused]] size_t turn) {
 #ifdef VITRINE_SANITIZED
