@@ -106,10 +106,14 @@ PartValues read_options(const std::string& name, const std::vector<PartOption>& 
     auto found = sign == std::string::npos ? std::find_if(options.begin(), options.end(), unused)
                                            : std::find_if(options.begin(), options.end(), named);
     if (found == options.end() && sign == std::string::npos && options.size() == 1) found = options.begin();
-    std::vector<std::string> known;
-    for (const PartOption& o : options) known.push_back(fmt::format("{} ({})", o.name, values_of(o)));
-    check(found != options.end(), "attention: {} has no option {}; it has {}", name, item,
-          fmt::join(known, ", "));
+    std::vector<std::string> known, words;
+    for (const PartOption& o : options) {
+      known.push_back(fmt::format("{} ({})", o.name, values_of(o)));
+      words.push_back(o.name);
+      words.insert(words.end(), o.words.begin(), o.words.end());
+    }
+    check(found != options.end(), "attention: {} has no option {}; it has {}{}", name, item,
+          fmt::join(known, ", "), did_you_mean(item.substr(0, sign), words));
     check(takes(*found, value), "attention: {}: {} is {}, wanted {}", name, found->name, value,
           values_of(*found));
     check(given.emplace(found->name, value).second, "attention: {}: {} is given twice", name, found->name);

@@ -19,13 +19,21 @@ namespace {
 
 enum class Wave { sine, cosine, both };  // both: sin, cos, sin, cos, …
 
-/// The wave at position·base^(−i/pairs): [positions, pairs], or twice as wide for `both`.
-Tensor waves(Wave wave, const std::vector<double>& positions, int64_t pairs, double base, DType dtype,
+/// How fast pair i of `pairs` turns: by step·base^(−i/pairs) per position.
+struct Turns {
+  int64_t pairs;
+  double base, step = 1;
+  auto operator<=>(const Turns&) const = default;
+};
+
+/// The wave at position·step·base^(−i/pairs): [positions, pairs], or twice as wide for `both`.
+Tensor waves(Wave wave, const std::vector<double>& positions, const Turns& turns, DType dtype,
              Device device) {
+  const auto& [pairs, base, step] = turns;
   std::vector<double> values;
   for (double p : positions)
     for (int64_t i = 0; i < pairs; ++i) {
-      const double angle = p * std::pow(base, -static_cast<double>(i) / static_cast<double>(pairs));
+      const double angle = p * step * std::pow(base, -static_cast<double>(i) / static_cast<double>(pairs));
       if (wave != Wave::cosine) values.push_back(std::sin(angle));
       if (wave != Wave::sine) values.push_back(std::cos(angle));
     }
@@ -36,20 +44,19 @@ Tensor waves(Wave wave, const std::vector<double>& positions, int64_t pairs, dou
 /// The same for the positions first, first + 1, …: rows of a read-only table that is computed once
 /// for all layers and steps. If a longer table is needed, one is added whose length is the next
 /// power of two. Shorter tables are kept, because other streams may still read them.
-Tensor waves(Wave wave, int64_t first, int64_t count, int64_t pairs, double base, DType dtype,
-             Device device) {
+Tensor waves(Wave wave, int64_t first, int64_t count, const Turns& turns, DType dtype, Device device) {
   constexpr int64_t kLongest = 1 << 16;
   const auto compute = [&](int64_t begin, int64_t rows) {
     std::vector<double> positions(static_cast<size_t>(rows));
     std::iota(positions.begin(), positions.end(), static_cast<double>(begin));
-    return waves(wave, positions, pairs, base, dtype, device);
+    return waves(wave, positions, turns, dtype, device);
   };
   if (first < 0 || first + count > kLongest) return compute(first, count);
   static std::mutex mutex;
   static auto* const tables =
-      new std::map<std::tuple<Wave, int64_t, double, DType, DeviceKind, int8_t>, std::vector<Tensor>>;
+      new std::map<std::tuple<Wave, Turns, DType, DeviceKind, int8_t>, std::vector<Tensor>>;
   const std::lock_guard lock(mutex);
-  std::vector<Tensor>& of_lengths = (*tables)[{wave, pairs, base, dtype, device.kind, device.index}];
+  std::vector<Tensor>& of_lengths = (*tables)[{wave, turns, dtype, device.kind, device.index}];
   if (of_lengths.empty() || of_lengths.back().size(0) < first + count)
     of_lengths.push_back(
         compute(0, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(first + count)))));
@@ -63,6 +70,17 @@ int64_t rotated_channels(const Tensor& x, const RotaryOptions& o) {
   check(size % 2 == 0 && size > 0 && size <= width,
         "rotate: {} of {} channels cannot be rotated in pairs: wanted an even number", size, width);
   return size;
+}
+
+Turns turns_of(const Tensor& x, const RotaryOptions& o) {
+  const int64_t size = rotated_channels(x, o);
+  check(o.linear > 0 && o.ntk > 0, "rotate: linear is {} and ntk {}, wanted numbers above 0", o.linear,
+        o.ntk);
+  check(o.ntk == 1 || size > 2, "rotate: ntk is {}, wanted 1 for a single pair, which has no slower one",
+        o.ntk);
+  const double slower =
+      o.ntk == 1 ? 1 : std::pow(o.ntk, static_cast<double>(size) / static_cast<double>(size - 2));
+  return {size / 2, o.base * slower, 1 / o.linear};
 }
 
 }  // namespace
@@ -80,19 +98,20 @@ Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, const R
 }
 
 Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& o) {
-  const int64_t half = rotated_channels(x, o) / 2, time = x.size(-2);
+  const Turns turns = turns_of(x, o);
+  const int64_t time = x.size(-2);
   check(positions.shape() == Shape{time}, "rotate: positions are {}, wanted one for each of {} rows of {}",
         positions.shape(), time, x.shape());
   const auto table = [&](Wave wave) {
-    return waves(wave, positions.values(), half, o.base, accumulation_dtype(x.dtype()), x.device());
+    return waves(wave, positions.values(), turns, accumulation_dtype(x.dtype()), x.device());
   };
   return rotary(x, table(Wave::cosine), table(Wave::sine), o.interleaved);
 }
 
 Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& o) {
-  const int64_t half = rotated_channels(x, o) / 2, time = x.size(-2);
+  const Turns turns = turns_of(x, o);
   const auto table = [&](Wave wave) {
-    return waves(wave, first, time, half, o.base, accumulation_dtype(x.dtype()), x.device());
+    return waves(wave, first, x.size(-2), turns, accumulation_dtype(x.dtype()), x.device());
   };
   return rotary(x, table(Wave::cosine), table(Wave::sine), o.interleaved);
 }
@@ -138,7 +157,7 @@ Tensor sinusoidal_positions(int64_t count, int64_t width, double base, int64_t f
                             Device device) {
   check(count >= 0 && width > 0 && width % 2 == 0,
         "sinusoidal_positions: [{}, {}] requires an even number of channels", count, width);
-  return copy_as(waves(Wave::both, first, count, width / 2, base, dtype, device), dtype);
+  return copy_as(waves(Wave::both, first, count, {width / 2, base}, dtype, device), dtype);
 }
 
 }  // namespace vitrine::nn

@@ -10,13 +10,17 @@ struct RotaryOptions {
   double base = 10000;       ///< the slowest pair turns by about 1/base per position
   int64_t size = 0;          ///< the first channels that are rotated, even; 0 = all
   bool interleaved = false;  ///< pairs (x_2i, x_2i+1) in place of (x_i, x_i+size/2)
+  /// For sequences that are longer than those of the training. `linear` divides all positions (Chen
+  /// et al. 2023). `ntk` raises the base, so that the slowest pair turns slower by this factor and
+  /// the fastest turns as before (bloc97 2023).
+  double linear = 1, ntk = 1;
 };
 
 /// Rotates pair i of the channels of x [.., T, D] by the angle whose cosine and sine are in the
 /// tables [.., T, size/2], which broadcast. Use this for scaled rotary embeddings and for positions
-/// that differ within a batch. `base` is not used.
+/// that differ within a batch. `base`, `linear` and `ntk` are not used.
 Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, const RotaryOptions& options = {});
-/// The same with the angle position·base^(−2i/size). positions: int64 [T]; the CPU reads them, so a
+/// The same with the angle position/linear·b^(−2i/size), where b = base·ntk^(size/(size − 2)). positions: int64 [T]; the CPU reads them, so a
 /// GPU is synchronized. Su et al. 2021.
 Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& options = {});
 /// The same for the positions first, first + 1, …

@@ -23,7 +23,9 @@ std::optional<double> theta_of(const std::string& mixer) {
   if (name.base->name != "standard" || name.parts.parts.size() != 1) return {};
   const PartChoice& part = name.parts.parts[0];
   if (part.row->name != "rotary") return {};
-  if (part.values.text("pairs") != "half" || part.values.number("share") != 1) return {};
+  if (part.values.text("pairs") != "half") return {};
+  for (const char* option : {"share", "linear", "ntk"})
+    if (part.values.number(option) != 1) return {};
   return part.values.number("theta");
 }
 

@@ -77,9 +77,9 @@ TEST_CASE("every mixer is float32, takes empty sequences, and refuses other leng
   }
 }
 
-TEST_CASE("mixers of linear cost: bytes of all operations, and the peak of memory, with gradients") {
+TEST_CASE("mixers of linear cost: operations, allocated bytes and the peak of memory, with gradients") {
   struct Cost {
-    double bytes, peak;
+    double flops, bytes, peak;
   };
   const auto cost = [](const std::string& name, int64_t time, bool causal) {
     const auto mixer =
@@ -92,21 +92,27 @@ TEST_CASE("mixers of linear cost: bytes of all operations, and the peak of memor
     Tape tape;
     tape.watch(x);
     tape.gradient(sum(mixer->forward(x, {.mask = {.causal = causal}})), {x});
-    double bytes = 0;
-    for (const auto& event : profiler.events()) bytes += static_cast<double>(event.bytes);
-    return Cost{bytes, static_cast<double>(memory::statistics().peak) - start};
+    double flops = 0, bytes = 0;
+    for (const auto& event : profiler.events()) {
+      flops += event.flops;
+      bytes += static_cast<double>(event.bytes);
+    }
+    return Cost{flops, bytes, static_cast<double>(memory::statistics().peak) - start};
   };
   const auto exponents = [&](const std::string& name, int64_t few, int64_t many, bool causal) {
     const Cost small = cost(name, few, causal), large = cost(name, many, causal);
     const double ratio = std::log(static_cast<double>(many) / static_cast<double>(few));
-    return Cost{std::log(large.bytes / small.bytes) / ratio, std::log(large.peak / small.peak) / ratio};
+    return Cost{std::log(large.flops / small.flops) / ratio, std::log(large.bytes / small.bytes) / ratio,
+                std::log(large.peak / small.peak) / ratio};
   };
   const auto check_linear = [&](const std::string& name, bool causal) {
-    const auto [bytes, peak] = exponents(name, 1024, 16384, causal);
+    const auto [flops, bytes, peak] = exponents(name, 1024, 16384, causal);
     INFO(name, causal ? ", causal" : "");
+    CHECK(flops < 1.05);  // false for NaN, where nothing was counted
     CHECK(bytes < 1.05);
     CHECK(peak < 1.05);
-    test::record(name, {{.check = "growth of bytes", .error = bytes, .limit = 1.05},
+    test::record(name, {{.check = "growth of operations", .error = flops, .limit = 1.05},
+                        {.check = "growth of bytes", .error = bytes, .limit = 1.05},
                         {.check = "growth of memory", .error = peak, .limit = 1.05}});
   };
   for (const char* name : {"linear", "linear+laser", "performer", "retention", "gated_linear", "delta",
@@ -114,7 +120,9 @@ TEST_CASE("mixers of linear cost: bytes of all operations, and the peak of memor
     check_linear(name, true);
   for (const char* name : {"linear+laser", "performer+laser", "linformer=16"}) check_linear(name, false);
   // The same measure sees a cost that is quadratic.
-  CHECK(exponents("additive", 128, 512, false).bytes > 1.7);
+  const Cost quadratic = exponents("additive", 128, 512, false);
+  CHECK(quadratic.flops > 1.7);
+  CHECK(quadratic.bytes > 1.7);
 }
 
 TEST_CASE("every row and each of its options changes the output") {

@@ -122,6 +122,7 @@ AttentionPartRow scale() {
       .stage = Stage::scale,
       .help = "scale=X: X replaces 1/√D as the factor of the scores",
       .formula = "s = X·q·k",
+      .source = "Vaswani et al. 2017",
       .options = {{"factor", "the factor", ""}},
       .make = [](const AttentionSizes&, const PartValues& values) {
         return std::make_unique<Scale>(ScaleRule{.of = [x = values.number("factor")](double) { return x; },

@@ -26,6 +26,7 @@ AttentionPartRow softcap() {
           .stage = Stage::modify,
           .help = "softcap=c: the scores become c·tanh(s/c)",
           .formula = "s ← c·tanh(s/c)",
+          .source = "Bello et al. 2016",
           .rank = rank::softcap,
           .options = {{"cap", "the largest score, c", ""}},
           .make = [](const AttentionSizes&, const PartValues& values) {

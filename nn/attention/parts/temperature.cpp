@@ -29,6 +29,7 @@ AttentionPartRow temperature() {
           .stage = Stage::prepare,
           .help = "a learned scale per channel of the queries",
           .formula = "q_d ← t_d·q_d",
+          .source = "Duvvuri and Dhillon 2024",
           .rank = rank::temperature,
           .make = [](const AttentionSizes& sizes, const PartValues&) {
             return std::make_unique<Temperature>(sizes);

@@ -229,7 +229,7 @@ TEST_CASE("names of one mechanism have one text, in the order in which the parts
               forward("temperature+qk_norm+rotary", x.q, x.k, x.v));
 }
 
-TEST_CASE("rotary takes its pairing, its theta and its share of the channels by name") {
+TEST_CASE("rotary takes its pairing, theta, share of the channels and scaling by name") {
   const HeadInputs x;
   // The last query is aligned with the last key
   const auto rotated = [&](const RotaryOptions& options) {
@@ -241,6 +241,8 @@ TEST_CASE("rotary takes its pairing, its theta and its share of the channels by 
               rotated({.base = 50, .interleaved = true}));
   check_equal(forward("rotary=pairs=interleaved", x.q, x.k, x.v), rotated({.interleaved = true}));
   check_equal(forward("rotary=share=0.7:theta=20", x.q, x.k, x.v), rotated({.base = 20, .size = 4}));
+  check_equal(forward("rotary=linear=4", x.q, x.k, x.v), rotated({.linear = 4}));
+  check_equal(forward("rotary=share=0.7:ntk=3", x.q, x.k, x.v), rotated({.size = 4, .ntk = 3}));
   const auto far = forward("rotary=theta=50", x.q, x.k, x.v).values(),
              near = forward("rotary", x.q, x.k, x.v).values();
   CHECK(spec::distance(far, near, 1e-3) > 1e-3);
@@ -254,10 +256,15 @@ TEST_CASE("options that a part does not have, or that are out of range, are refu
   };
   refused("rotary=thta=5",
           "rotary has no option thta=5; it has pairs (half or interleaved), theta (a finite");
+  refused("rotary=thta=5", "; did you mean theta?");
+  refused("rotary=interleavd", "rotary has no option interleavd; it has pairs");
+  refused("rotary=interleavd", "; did you mean interleaved?");
   refused("rotary=both", "rotary has no option both");
   refused("rotary=pairs=both", "rotary: pairs is both, wanted half or interleaved");
   refused("rotary=theta=-1", "rotary: theta is -1, wanted a finite number above 0");
   refused("rotary=theta=1:theta=2", "rotary: theta is given twice");
+  refused("rotary=linear=0", "rotary: linear is 0, wanted a finite number above 0");
+  refused("rotary=share=0.4:ntk=2", "rotary: ntk is 2, wanted 1 for a single pair");
   refused("rotary=share=2", "rotary: the share is 2, wanted 1 at most");
   refused("rotary=share=0.1", "rotary: the share is 0.1, wanted 1 at most, and a pair of 6 channels");
   refused("softcap", "softcap needs a value, as softcap=2: the largest score, c, a finite number above 0");

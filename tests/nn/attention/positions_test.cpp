@@ -46,6 +46,23 @@ TEST_CASE("positions have the angles of their own, whatever was asked for before
         nn::rotate(full({1, 6}, 1, DType::float64), 1).values());
 }
 
+TEST_CASE("rotations for longer sequences: divided positions, or a slower last pair and the same first") {
+  const Tensor x = random({1, 6}, 3, DType::float64);
+  CHECK(nn::rotate(x, 8, {.linear = 4}).values() == nn::rotate(x, 2).values());
+  CHECK(nn::rotate(x, tensor({8}, DType::int64), {.linear = 4}).values() == nn::rotate(x, 2).values());
+  // Cosines of the angles. Pair i turns by 10000^(−i/3) a position, and the last one by a third of that.
+  const Tensor one = tensor({1, 1, 1, 0, 0, 0}, {1, 6}, DType::float64);
+  const auto cosines = nn::rotate(one, 5, {.ntk = 3}).values();
+  CHECK(cosines[0] == std::cos(5.0));
+  CHECK(cosines[2] == doctest::Approx(std::cos(5 * std::pow(10000, -2.0 / 3) / 3)).epsilon(1e-14));
+  const double middle = std::pow(10000 * std::pow(3, 6.0 / 4), -1.0 / 3);
+  CHECK(cosines[1] == doctest::Approx(std::cos(5 * middle)).epsilon(1e-14));
+  CHECK(error_of([&] { nn::rotate(x, 0, {.size = 2, .ntk = 2}); }) ==
+        "rotate: ntk is 2, wanted 1 for a single pair, which has no slower one");
+  CHECK(error_of([&] { nn::rotate(x, 0, {.linear = 0}); }) ==
+        "rotate: linear is 0 and ntk 1, wanted numbers above 0");
+}
+
 TEST_CASE("tables may differ within a batch") {
   const Tensor x = random({2, 3, 1, 2}, 2, DType::float64);
   // The first row of the batch is not rotated, the second by a quarter turn.

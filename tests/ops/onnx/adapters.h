@@ -16,7 +16,7 @@ using OnnxAdapters = std::map<std::string, OnnxAdapter>;
 
 extern const OnnxAdapters kElementwiseAdapters, kShapeAdapters, kIndexAdapters, kReductionAdapters,
     kMatmulAdapters, kNormAdapters, kLossAdapters, kAttentionAdapters, kOptimizerAdapters,
-    kConvolutionAdapters;
+    kConvolutionAdapters, kRecurrentAdapters;
 
 /// The values of an operator's integer input: axes, sizes, a shape. Nothing if the input is
 /// omitted.

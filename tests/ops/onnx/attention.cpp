@@ -8,6 +8,7 @@
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/join.h"
+#include "ops/linear_scan.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
 #include "tests/ops/onnx/adapters.h"
@@ -105,11 +106,38 @@ Outputs rotary(Case c) {
   return {c.in(0).rank() == 3 ? merge_heads(y) : y};
 }
 
+/// Linear recurrences: with a decay if it is given, and with the delta rule if `update_rule` says so.
+/// The decay is a logarithm.
+Outputs linear_attention(Case c) {
+  const int64_t heads = c.attribute("q_num_heads", int64_t{1}),
+                key_heads = c.attribute("kv_num_heads", int64_t{1}), shared = heads / key_heads;
+  const auto rule = c.attribute("update_rule", std::string("gated_delta"));
+  const Tensor q = split_heads(c.in(0), heads);
+  const auto of_keys = [&](size_t slot) { return repeat(split_heads(c.in(slot), key_heads), shared, 1); };
+  Tensor k = of_keys(1);
+  const Tensor v = of_keys(2);
+  const double scale = c.attribute("scale", 0.0);
+  LinearScanOptions o{.scale = scale == 0 ? 1 / std::sqrt(static_cast<double>(q.size(3))) : scale};
+  if (c.has(3)) o.state = repeat(c.in(3), shared, 1);
+  if (rule.starts_with("gated")) o.log_decay = of_keys(4);
+  if (rule.ends_with("delta")) {
+    const Tensor beta = of_keys(5);
+    o.erase_from = o.log_decay.defined() ? exp(o.log_decay) * k : k;
+    k = beta * k;
+    o.erase_to = -k;
+  }
+  const LinearScanStates y = linear_scan(q, k, v, o);
+  std::vector<Tensor> states;
+  for (int64_t h = 0; h < heads; h += shared) states.push_back(select(y.state, 1, h));
+  return {merge_heads(y.o), stack(states, 1)};
+}
+
 }  // namespace
 
 const OnnxAdapters kAttentionAdapters = {
     {"Attention", attention_case},
     {"FlexAttention", flex_attention},
+    {"LinearAttention", linear_attention},
     {"RotaryEmbedding", rotary},
 };
 
