@@ -20,8 +20,8 @@ struct RotaryOptions {
 /// tables [.., T, size/2], which broadcast. Use this for scaled rotary embeddings and for positions
 /// that differ within a batch. `base`, `linear` and `ntk` are not used.
 Tensor rotate(const Tensor& x, const Tensor& cosine, const Tensor& sine, const RotaryOptions& options = {});
-/// The same with the angle position/linear·b^(−2i/size), where b = base·ntk^(size/(size − 2)). positions: int64 [T]; the CPU reads them, so a
-/// GPU is synchronized. Su et al. 2021.
+/// The same with the angle position/linear·b^(−2i/size), where b = base·ntk^(size/(size − 2)).
+/// positions: int64 [T]; the CPU reads them, so a GPU is synchronized. Su et al. 2021.
 Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& options = {});
 /// The same for the positions first, first + 1, …
 Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& options = {});

@@ -395,7 +395,8 @@ std::vector<Finding> check_sensitivity(const std::string& name, const std::vecto
     if (finding.error > 1e-6) finding.failure.clear();
   };
   auto settings = settings_of(options);
-  std::ranges::reverse(settings);  // The last ones set every option, so that one of them shows all effects.
+  // The last ones set every option, so that one of them shows all effects.
+  std::ranges::reverse(settings);
   for (const auto& setting : settings) {
     if (std::ranges::all_of(findings, [](const auto& f) { return f.second.failure.empty(); })) break;
     const Tensor y = output_of(name, setting);

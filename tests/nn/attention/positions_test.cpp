@@ -50,7 +50,7 @@ TEST_CASE("rotations for longer sequences: divided positions, or a slower last p
   const Tensor x = random({1, 6}, 3, DType::float64);
   CHECK(nn::rotate(x, 8, {.linear = 4}).values() == nn::rotate(x, 2).values());
   CHECK(nn::rotate(x, tensor({8}, DType::int64), {.linear = 4}).values() == nn::rotate(x, 2).values());
-  // Cosines of the angles. Pair i turns by 10000^(−i/3) a position, and the last one by a third of that.
+  // Cosines of the angles. Pair i turns by 10000^(−i/3) a position, the last by a third of that.
   const Tensor one = tensor({1, 1, 1, 0, 0, 0}, {1, 6}, DType::float64);
   const auto cosines = nn::rotate(one, 5, {.ntk = 3}).values();
   CHECK(cosines[0] == std::cos(5.0));

@@ -106,8 +106,8 @@ Outputs rotary(Case c) {
   return {c.in(0).rank() == 3 ? merge_heads(y) : y};
 }
 
-/// Linear recurrences: with a decay if it is given, and with the delta rule if `update_rule` says so.
-/// The decay is a logarithm.
+/// Linear recurrences: `update_rule` says whether they have a decay, which is a logarithm, and the
+/// delta rule.
 Outputs linear_attention(Case c) {
   const int64_t heads = c.attribute("q_num_heads", int64_t{1}),
                 key_heads = c.attribute("kv_num_heads", int64_t{1}), shared = heads / key_heads;
