@@ -110,7 +110,7 @@ bool check_case(const MatmulStep& step, const Case& c, Types types) {
     CHECK(distance(active.values(), activated.values(), 1e-3) <= 2 * units * epsilon(types.out));
   }
 
-  test::in_any_order([&] {
+  in_any_order([&] {
     Tensor again = copy_as(old.device, types.out);
     step.run(prepare(again));
     CHECK(again.values() == z.values());

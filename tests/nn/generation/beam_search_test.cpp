@@ -231,8 +231,9 @@ TEST_CASE("several prompts at once give the results of each alone, and those of 
 }
 
 TEST_CASE("each prompt's beams read its own row of the memory") {
-  test::Bigram model(randn({5, 5}, DType::float32, Device::cpu, 0, 1, default_generator()));
-  const Memory memory = {.source = randn({3, 2, 5}, DType::float32, Device::cpu, 0, 2, default_generator()),
+  Generator g(1);
+  test::Bigram model(randn({5, 5}, DType::float32, Device::cpu, 0, 1, g));
+  const Memory memory = {.source = randn({3, 2, 5}, DType::float32, Device::cpu, 0, 2, g),
                          .lengths = index_tensor(Text{1, 2, 2}, {3})};
   const BeamOptions options = {.beam = 4};
   const auto together = beam_search(model, {{1}, {1}, {1}}, 5, options, {{.tokens = {0}}, memory});
