@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/random.h"
 #include "nn/generation/generate.h"
 #include "nn/models/gpt.h"
 #include "ops/softmax.h"
