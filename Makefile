@@ -15,7 +15,7 @@ SLOW = mutation|fuzz|planted
 NO_VECTORS = cuda|text|data|report|examples
 KERNELS = cuda|ops|attention|optim
 SAMPLED = cuda/(strides|extremes|gpt|optim/optimizers|attention/(steps|16_bits)|runtime/step_graph)|ops/cpu/gemm/gemm
-STAGES = format includes page docs comments lengths data isa samples mutation cards inspect asan fuzz tsan cuda clang consumer proofs
+STAGES = format includes page docs comments lengths data isa samples mutation cards inspect asan fuzz tsan cuda clang alone consumer proofs
 
 .NOTPARALLEL:
 .PHONY: demo test bench check prove format tidy install install-all FORCE $(STAGES:%=check-%)
@@ -95,6 +95,8 @@ check-cuda:
 	@JOBS=$(JOBS) $(STAGE) "CUDA compile" bash .ci/cuda
 check-clang: build-clang
 	@$(STAGE) "tests by clang" $(CTEST) clang -LE '$(SLOW)'
+check-alone:
+	@JOBS=$(JOBS) $(STAGE) "files alone" .ci/alone
 check-consumer: build build-clang
 	@JOBS=$(JOBS) $(STAGE) "installed consumer" bash .ci/consumer
 
@@ -106,5 +108,5 @@ format:
 	@bash .ci/format -i
 tidy:
 	@bash .ci/install build tidy
-	@cmake --preset clang -B build-tidy -DVITRINE_PCH=OFF >/dev/null
+	@cmake --preset alone -B build-tidy >/dev/null
 	@run-clang-tidy -quiet -p build-tidy -j $(JOBS) '$(CURDIR)/($(or $(FILES),core|ops|nn|optim)).*' 2>/dev/null
