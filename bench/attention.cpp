@@ -50,17 +50,18 @@ struct Case {
     double seen = T * T;
     if (options.causal) {
       const double width = std::min(T, static_cast<double>(options.left) + 1);
-      seen = width * (width + 1) / 2 + (T - width) * width;
+      seen = width * (width + 1) / 2 + (T - width) * (width + static_cast<double>(options.first));
     }
     return static_cast<double>(heads[0] * heads[1]) * seen;
   }
 };
 
 std::vector<Case> cases() {
-  AttentionOptions causal, window, capped, laser, biased, sink;
-  causal.causal = window.causal = capped.causal = laser.causal = biased.causal = sink.causal = true;
+  AttentionOptions causal, window, first, capped, laser, biased, sink;
+  causal.causal = window.causal = first.causal = capped.causal = laser.causal = biased.causal = sink.causal =
+      true;
   biased.bias = toeplitz(randn({6, 2 * 1024 - 1}), 1024), sink.sink = zeros({6});
-  window.left = 128;
+  window.left = first.left = 128, first.first = 4;
   capped.softcap = 30;
   laser.read = AttentionRead::laser;
   return {{"short", {12, 4, 64, 32}, causal},
@@ -69,6 +70,7 @@ std::vector<Case> cases() {
           {"long", {4, 6, 1024, 64}, causal},
           {"long, all keys", {4, 6, 1024, 64}, {}},
           {"long, window", {4, 6, 1024, 64}, window},
+          {"long, window and first keys", {4, 6, 1024, 64}, first},
           {"long, softcap", {4, 6, 1024, 64}, capped},
           {"long, bias", {4, 6, 1024, 64}, biased},
           {"long, sink", {4, 6, 1024, 64}, sink},

@@ -93,6 +93,7 @@ struct MixerOptions {
   ProjectionBias bias = {};     ///< a recurrence uses `query` for all its biases
   double out_deviation = 0.02;  ///< of the initial weights of the output projection
   bool causal = true;           ///< a recurrence that is not causal runs in both directions
+  int64_t layer = 0;            ///< the number of the layer in its stack, from 1 on; 0: in none
 };
 
 /// x [B, T, C] → [B, T, C].

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/flops.h"
+#include "ops/attention_merge.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"
@@ -42,8 +43,9 @@ void check_operands(const Tensor& q, const Tensor& k, const Tensor& v) {
 void check_options(const Shape& scores, const Options& o) {
   check(std::isfinite(o.scale) && std::isfinite(o.softcap) && o.softcap >= 0,
         "attention: scale is {} and softcap {}, wanted finite numbers, softcap ≥ 0", o.scale, o.softcap);
-  check(o.left >= 0 && o.right >= 0, "attention: the window is [{}, {}], wanted numbers of keys ≥ 0", o.left,
-        o.right);
+  check(o.left >= 0 && o.right >= 0 && o.first >= 0,
+        "attention: the window is [{}, {}] and the first {} keys, wanted numbers of keys ≥ 0", o.left,
+        o.right, o.first);
   check(!o.slopes.defined() || o.slopes.shape() == Shape{scores[1]},
         "attention: slopes are {}, wanted one for each of {} heads",
         o.slopes.defined() ? o.slopes.shape() : Shape{}, scores[1]);
@@ -82,7 +84,11 @@ Tensor visible(const Options& o, int64_t queries, int64_t keys, Device device) {
   const Tensor distance = distances(queries, keys, device);
   const auto number = [device](int64_t x) { return full({}, static_cast<double>(x), DType::int64, device); };
   if (o.causal) restrict_to(less_equal(distance, number(0)));
-  if (o.left < Options::kUnlimited) restrict_to(greater_equal(distance, number(-o.left)));
+  if (o.left < Options::kUnlimited) {
+    const Tensor near = greater_equal(distance, number(-o.left));
+    const Tensor key = arange(0, static_cast<double>(keys), 1, DType::int64, device);
+    restrict_to(o.first > 0 ? logical_or(near, less(key, number(o.first))) : near);
+  }
   if (o.right < Options::kUnlimited) restrict_to(less_equal(distance, number(o.right)));
   return seen;
 }
@@ -255,15 +261,6 @@ std::vector<Tensor> run_attention(const Tensor& q, const Tensor& k, const Tensor
   return {record("attention", inputs, y, backward)};
 }
 
-/// y is multiplied by the share of the keys, Σ e^s/(e^sink + Σ e^s) = σ(log Σ e^s − sink).
-Tensor attention_with_sink(const Tensor& q, const Tensor& k, const Tensor& v, Options options) {
-  const Tensor sink = std::exchange(options.sink, Tensor());
-  const auto [y, log_sum] = attention_with_log_sum_exp(q, k, v, options);
-  const Tensor share = sigmoid(log_sum - cast(reshape(sink, {-1, 1}), log_sum.dtype()));
-  const auto by_position = [](const Tensor& x) { return transpose(x, 1, 2); };
-  return by_position(by_position(y) * unsqueeze(by_position(cast(share, y.dtype())), -1));
-}
-
 }  // namespace
 
 AttentionResult attention_with_log_sum_exp(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -273,16 +270,20 @@ AttentionResult attention_with_log_sum_exp(const Tensor& q, const Tensor& k, con
   if (const auto result = through_definition(
           {q, k, v, options.bias}, [&] { return define::attention_with_log_sum_exp(q, k, v, options); }))
     return *result;
+  if (detail::shows_first_keys(options, k.size(2)))
+    return detail::attention_with_first_keys(q, k, v, options);
   const auto ys = run_attention(q, k, v, options, true);
   return {ys[0], ys[1]};
 }
 
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options) {
   detail::check_attention(q, k, v, options);
-  if (options.sink.defined()) return attention_with_sink(q, k, v, options);
+  if (options.sink.defined()) return detail::attention_with_sink(q, k, v, options);
   if (const auto y =
           through_definition({q, k, v, options.bias}, [&] { return define::attention(q, k, v, options); }))
     return *y;
+  if (detail::shows_first_keys(options, k.size(2)))
+    return detail::attention_with_first_keys(q, k, v, options).y;
   return run_attention(q, k, v, options, false)[0];
 }
 

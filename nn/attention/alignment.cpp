@@ -33,17 +33,21 @@ void check_pair(const char* name, const Tensor& x, const Tensor& y, const Tensor
 
 }  // namespace
 
-Alignment soft_alignment(const Tensor& a0, const Tensor& b0, const Tensor& a_mask, const Tensor& b_mask) {
+Alignment soft_alignment(const Tensor& a0, const Tensor& b0, const Tensor& a_mask, const Tensor& b_mask,
+                         const ReadOut& read) {
   check_pair("soft_alignment", a0, b0, a_mask, b_mask);
   // Sums are not rounded to 16 bits.
   const DType type = accumulation_dtype(a0.dtype());
   const Tensor a = cast(a0, type), b = cast(b0, type), e = matmul(a, transpose(b));
-  const auto enhanced = [&](const Tensor& own, const Tensor& other, const Tensor& weights) {
-    const Tensor c = matmul(weights, other);
+  const auto enhanced = [&](const Tensor& own, const Tensor& other, const Tensor& weights,
+                            const Tensor& scores, const Tensor& mask) {
+    const Tensor c =
+        read.read({weights, scores, mask.defined() ? unsqueeze(mask, 1) : Tensor(), mask.defined()}, other);
     return cast(concat({own, c, own - c, own * c}, -1), a0.dtype());
   };
-  const Tensor of_b = softmax(hide(e, b_mask)), of_a = softmax(hide(transpose(e), a_mask));
-  return {enhanced(a, b, of_b), enhanced(b, a, of_a), of_b, of_a};
+  const Tensor to_b = hide(e, b_mask), to_a = hide(transpose(e), a_mask);
+  const Tensor of_b = softmax(to_b), of_a = softmax(to_a);
+  return {enhanced(a, b, of_b, to_b, b_mask), enhanced(b, a, of_a, to_a, a_mask), of_b, of_a};
 }
 
 AttentionFlow::AttentionFlow(int64_t width) {

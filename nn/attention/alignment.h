@@ -2,6 +2,7 @@
 // question answering.
 #pragma once
 
+#include "nn/attention/read_out.h"
 #include "nn/module.h"
 
 namespace vitrine::nn {
@@ -15,9 +16,10 @@ struct Alignment {
 /// Soft alignment of a [B, Ta, C] and b [B, Tb, C]: e = a·bᵀ, c = softmax over b of e, times b, and
 /// the result for a is [a; c; a − c; a∘c]. The result for b is the same, over a. The masks, bool
 /// [B, Ta] and [B, Tb], hide padding of the other side; undefined: none. A side without visible
-/// positions gives c = 0. Chen et al. 2017 (ESIM).
+/// positions gives c = 0. `read` reads the other side by its weights, for example by LASER. Chen et
+/// al. 2017 (ESIM).
 Alignment soft_alignment(const Tensor& a, const Tensor& b, const Tensor& a_mask = {},
-                         const Tensor& b_mask = {});
+                         const Tensor& b_mask = {}, const ReadOut& read = ReadOut());
 
 /// Attention flow between a context h [B, T, C] and a query u [B, J, C], with the similarity
 /// s_ij = w·[h_i; u_j; h_i∘u_j]:

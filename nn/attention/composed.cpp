@@ -129,6 +129,7 @@ Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tens
   AttentionOptions options;
   options.scale = scale_;
   options.causal = mask.causal, options.left = mask.left, options.right = mask.right;
+  options.first = mask.first;
   options.bias = mask.bias, options.allowed = mask.allowed;
   for (const auto& part : parts) part->fold(options, {q.size(2), k.size(2), q.device()});
   vitrine::detail::check_attention(q, k, v, options);
@@ -232,6 +233,21 @@ Tensor ComposedAttention::modify(Tensor scores, const AttentionMask& mask, Mixer
   return scores;
 }
 
+/// Undefined: no part takes the place of softmax.
+Tensor ComposedAttention::normalized_by_part(const Tensor& scores) const {
+  return owned_stage("take the place of softmax",
+                     [&](const AttentionPart& part) { return part.normalize(scores); });
+}
+
+Tensor ComposedAttention::normalize(const Tensor& scores) const {
+  const Tensor weights = normalized_by_part(scores);
+  return weights.defined() ? weights : softmax(scores);
+}
+
+const ReadOut* ComposedAttention::read_out() const {
+  return owned_stage("read the values", [](const AttentionPart& part) { return part.read_out(); });
+}
+
 Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor& v,
                                   const AttentionMask& mask, const Tensor& row_scale,
                                   MixerTrace* trace) const {
@@ -252,8 +268,7 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
   scores = modify(scores, mask, trace);
   const Tensor visible = mask.visible(queries, keys, scores.device());
   if (visible.defined()) scores = where(visible, scores, -INFINITY);
-  const Tensor others = owned_stage("take the place of softmax",
-                                    [&](const AttentionPart& part) { return part.normalize(scores); });
+  const Tensor others = normalized_by_part(scores);
   Tensor weights = others.defined() ? others : softmax(scores);
   bool are_softmax = !others.defined();
   for (const auto& part : parts) {
@@ -268,8 +283,7 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
     for (const auto& part : parts) trace->distribution = trace->distribution && part->traits().distribution;
   }
   const bool empty_rows = mask.allowed.defined() || mask.bias.defined() || !folds_ || keys < queries;
-  const ReadOut* const owned =
-      owned_stage("read the values", [](const AttentionPart& part) { return part.read_out(); });
+  const ReadOut* const owned = read_out();
   const Tensor y = owned
                        ? owned->read({weights, are_softmax ? scores : Tensor(), visible, empty_rows}, values)
                        : matmul(weights, values);

@@ -38,6 +38,11 @@ class ComposedAttention : public Attention {
   double scale() const { return scale_; }
   const AttentionName& name() const { return name_; }
   const AttentionSizes& sizes() const { return sizes_; }
+  /// The weights of scores [.., Tq, Tk], of which those of hidden keys are −∞: their softmax, or
+  /// what a part puts in its place.
+  Tensor normalize(const Tensor& scores) const;
+  /// The read-out of the part that has one; nullptr: a weighted mean.
+  const ReadOut* read_out() const;
   void fields(Fields& f) override;
   ComposedAttention clone();
 
@@ -59,6 +64,7 @@ class ComposedAttention : public Attention {
                    Device device) const;
   Tensor scaled_dot_products(const Tensor& q, const Tensor& k, const Tensor& row_scale) const;
   Tensor modify(Tensor scores, const AttentionMask& mask, MixerTrace* trace) const;
+  Tensor normalized_by_part(const Tensor& scores) const;
   template <class F>
   auto owned_stage(const char* what, F&& stage) const;
   Tensor generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,

@@ -29,17 +29,18 @@ StateList* caches_of(DecodingState* state) {
 }  // namespace
 
 DifferentialAttention::DifferentialAttention(const AttentionName& parts, const AttentionSizes& sizes,
-                                             double initial, double eps)
+                                             std::optional<double> initial, double eps)
     : map(parts, sizes.heads, halved(sizes).head_size, sizes.context),
       gain(constant({sizes.head_size}, 1)),
-      initial_(initial),
+      initial_(initial.value_or(initial_for_layer(sizes.layer))),
       eps_(eps) {
+  check(initial_ >= 0 && initial_ < 1, "differential: λ₀ is {}, wanted at least 0 and below 1", initial_);
   for (Parameter* p : {&first_query, &first_key, &second_query, &second_key})
     *p = normal({sizes.head_size / 2}, 0.1);
 }
 
 double DifferentialAttention::initial_for_layer(int64_t layer) {
-  return 0.8 - 0.6 * std::exp(-0.3 * static_cast<double>(layer - 1));
+  return layer == 0 ? 0.8 : 0.8 - 0.6 * std::exp(-0.3 * static_cast<double>(layer - 1));
 }
 
 Tensor DifferentialAttention::lambda() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "nn/attention/composed.h"
@@ -17,10 +18,12 @@ namespace vitrine::nn {
 /// same parts. A read-out reads each map by itself: with LASER, A·v becomes log(A·e^v).
 class DifferentialAttention : public Attention {
  public:
-  /// `initial` is λ₀; the paper takes initial_for_layer. An odd head size is an error.
-  DifferentialAttention(const AttentionName& parts, const AttentionSizes& sizes, double initial = 0.8,
-                        double eps = 1e-5);
-  /// λ₀ = 0.8 − 0.6·exp(−0.3·(layer − 1)) for layer 1, 2, …; it grows from 0.2 to 0.8.
+  /// `initial` is λ₀. Without it, it is initial_for_layer of the layer of `sizes`. An odd head size
+  /// is an error.
+  DifferentialAttention(const AttentionName& parts, const AttentionSizes& sizes,
+                        std::optional<double> initial = {}, double eps = 1e-5);
+  /// λ₀ = 0.8 − 0.6·exp(−0.3·(layer − 1)) for layer 1, 2, …: it grows from 0.2 to 0.8, which is also
+  /// that of an attention outside a stack (layer 0).
   static double initial_for_layer(int64_t layer);
 
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,

@@ -14,19 +14,9 @@
 namespace vitrine::nn {
 namespace {
 
-/// x/total, and 0 where the total is 0.
-Tensor shares(const Tensor& x, const Tensor& total) {
-  return x / where(greater(total, zeros({}, total.dtype(), total.device())), total, 1.0);
-}
-
 Tensor positive(const Tensor& x) { return greater(x, zeros({}, x.dtype(), x.device())); }
 
 Tensor sum_last(const Tensor& x) { return sum(x, {-1}, KeepAxes::yes); }
-
-/// A read by weights of any sum, which are divided by it.
-Tensor read_shares(const Tensor& weights, const Tensor& visible, const Tensor& v, const ReadOut& read_out) {
-  return read_out.read({shares(weights, sum_last(weights)), {}, visible, true}, v);
-}
 
 /// [.., T, C] → [.., time, C]: hidden positions before the first.
 Tensor padded(const Tensor& x, int64_t time) {
@@ -100,18 +90,18 @@ FeatureSums or_none(const FeatureSums& sums, const FeatureKeys& keys) {
 FeatureSums sums_of(const FeatureKeys& keys, const ReadOut& read_out) {
   const Tensor weights = transpose(keys.features);
   return {sum_last(weights),
-          read_shares(weights, keys.seen.defined() ? transpose(keys.seen) : Tensor(), keys.values, read_out)};
+          read_shares(read_out, weights, keys.seen.defined() ? transpose(keys.seen) : Tensor(), keys.values)};
 }
 
 FeatureSums joined(const FeatureSums& x, const FeatureSums& y, const ReadOut& read_out) {
   const Tensor weights = unsqueeze(concat({x.mass, y.mass}, -1), -2);  // [.., F, 1, 2]
   const Tensor values = stack({x.values, y.values}, x.values.rank() - 1);
-  return {x.mass + y.mass, squeeze(read_shares(weights, positive(weights), values, read_out), {-2})};
+  return {x.mass + y.mass, squeeze(read_shares(read_out, weights, positive(weights), values), {-2})};
 }
 
 Tensor read_sums(const Tensor& queries, const FeatureSums& sums, const ReadOut& read_out) {
   const Tensor mass = transpose(sums.mass);
-  return read_shares(queries * mass, positive(mass), sums.values, read_out);
+  return read_shares(read_out, queries * mass, positive(mass), sums.values);
 }
 
 CausalRead causal_read(const Tensor& queries, const FeatureKeys& given, const FeatureSums& earlier,
@@ -135,7 +125,7 @@ CausalRead causal_read(const Tensor& queries, const FeatureKeys& given, const Fe
               expand(keys.seen.defined() ? logical_and(sees, transpose(keys.seen)) : sees, by_key)},
              -1);
   const Tensor y =
-      read_shares(concat({q * mass, own}, -1), visible, concat({before.values, keys.values}, -2), read_out);
+      read_shares(read_out, concat({q * mass, own}, -1), visible, concat({before.values, keys.values}, -2));
   const Shape plain{queries.size(0), queries.size(1), time, y.size(-1)};
   const auto last = [](const Tensor& x) { return select(x, 2, -1); };
   return {
@@ -153,7 +143,7 @@ CausalRead causal_mean(const Tensor& queries, const FeatureKeys& given, const Fe
   const Tensor values = concat({keys.values, ones(one, keys.values.dtype(), keys.values.device())}, -1);
   const LinearScanStates s = linear_scan(padded(queries, time), keys.features, values,
                                          {.state = concat({first.values * first.mass, first.mass}, -1)});
-  const auto mean = [&](const Tensor& x) { return shares(slice(x, -1, 0, size), slice(x, -1, size)); };
+  const auto mean = [&](const Tensor& x) { return share_of(slice(x, -1, 0, size), slice(x, -1, size)); };
   return {slice(mean(s.o), 2, time - queries.size(2)), {slice(s.state, -1, size), mean(s.state)}};
 }
 

@@ -26,16 +26,24 @@ LatentSizes resolved(const MixerOptions& o, LatentSizes s) {
   return s;
 }
 
+/// Whether the output for values Wv·c is Wv·(the output for the values c).
+bool is_linear_in_values(const ComposedAttention& read) {
+  const auto& parts = read.name().parts;
+  return std::none_of(parts.begin(), parts.end(), [](const PartChoice& part) {
+    return part.row->stage == Stage::read || part.row->stage == Stage::combine;
+  });
+}
+
 }  // namespace
 
-LatentAttention::LatentAttention(const MixerOptions& o, const LatentSizes& sizes)
+LatentAttention::LatentAttention(const MixerOptions& o, const LatentSizes& sizes, const AttentionName& parts)
     : query(o.width, o.width + o.heads * resolved(o, sizes).rotary, o.bias.query),
       down(o.width, resolved(o, sizes).rank + resolved(o, sizes).rotary, o.bias.key),
       norm(resolved(o, sizes).rank, NormKind::rms),
       up_key(normal({o.heads, o.width / o.heads, resolved(o, sizes).rank}, 0.02)),
       up_value(normal({o.heads, o.width / o.heads, resolved(o, sizes).rank}, 0.02)),
       out(o.width, o.width, o.bias.out, o.out_deviation),
-      read({}, o.heads, o.width / o.heads + resolved(o, sizes).rotary, o.context),
+      read(parts, o.heads, o.width / o.heads + resolved(o, sizes).rotary, o.context),
       options_(o),
       sizes_(resolved(o, sizes)) {}
 
@@ -63,9 +71,13 @@ Tensor LatentAttention::forward(const Tensor& x, const MixerCall& call) const {
   }
   if (past > 0) {
     const Tensor absorbed = concat({matmul(q, up_key), rotary_query}, -1);
-    const Tensor y =
-        read.forward(absorbed, stored, slice(stored, -1, 0, sizes_.rank), mask, nullptr, call.trace);
-    return out.forward(join_heads(matmul(y, transpose(up_value))));
+    const Tensor of_all = slice(stored, -1, 0, sizes_.rank);  // c of all positions
+    if (is_linear_in_values(read))
+      return out.forward(join_heads(
+          matmul(read.forward(absorbed, stored, of_all, mask, nullptr, call.trace), transpose(up_value))));
+    const Tensor keys = expand(stored, {stored.size(0), heads, stored.size(2), stored.size(3)});
+    return out.forward(join_heads(
+        read.forward(absorbed, keys, matmul(of_all, transpose(up_value)), mask, nullptr, call.trace)));
   }
   const Tensor k = matmul(c, transpose(up_key));
   rotary_key = expand(rotary_key, {k.size(0), heads, k.size(2), sizes_.rotary});
@@ -90,10 +102,11 @@ void LatentAttention::fields(Fields& f) {
   f("up_key", up_key);
   f("up_value", up_value);
   f("out", out);
+  f("read", read);
 }
 
 LatentAttention LatentAttention::clone() {
-  return clone_into([this] { return LatentAttention(options_, sizes_); });
+  return clone_into([this] { return LatentAttention(options_, sizes_, read.name()); });
 }
 
 }  // namespace vitrine::nn

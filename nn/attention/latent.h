@@ -24,10 +24,12 @@ struct LatentSizes {
 /// A state stores [c; kr], r + Dr numbers per position, where a cache of keys and values stores
 /// 2·Hkv·D. Decoding absorbs Wk into the query and Wv into the output, q·k = [Wkᵀq; qr]·[c; kr], so
 /// that no key or value is computed from the state: c is the key and the value of every head. It
-/// gives the full pass. key_heads has no meaning here and is ignored.
+/// gives the full pass. If a part reads the values or combines heads, as LASER does, Wv is not
+/// absorbed, and decoding computes the values from c. key_heads has no meaning here and is ignored.
 class LatentAttention : public Mixer {
  public:
-  explicit LatentAttention(const MixerOptions& options, const LatentSizes& sizes = {});
+  explicit LatentAttention(const MixerOptions& options, const LatentSizes& sizes = {},
+                           const AttentionName& parts = {});
   Tensor forward(const Tensor& x, const MixerCall& call = {}) const override;
   std::unique_ptr<DecodingState> make_state(int64_t batch, int64_t capacity) const override;
   std::string kind() const override { return "attention"; }

@@ -144,6 +144,19 @@ void check_operands(const Tensor& qk, const Tensor& v, const Tensor& buckets, co
         "lsh_attention: valid is {}, wanted bool {}", describe(o.valid), rows);
 }
 
+/// The weights [R, B, H, N, 2·chunk], which sum to 1 over rounds and keys, read the values
+/// [B, H, N, Dv] → [B, H, N, Dv].
+Tensor read_rounds(const Rounds& rounds, const Tensor& weights, const Tensor& values, const Tensor& visible,
+                   const ReadOut* read_out) {
+  const Tensor by_chunk = rounds.in_chunks(rounds.to_slots(weights)), seen = rounds.seen_by_chunk(values, 0);
+  if (read_out == nullptr) return sum(rounds.to_positions(matmul(by_chunk, seen)), {0});
+  const auto rounds_last = [](const Tensor& x) { return permute(x, {1, 2, 3, 0, 4}); };
+  const Tensor reads = rounds_last(rounds.to_positions(read_shares(*read_out, by_chunk, visible, seen)));
+  const Tensor shares = transpose(rounds_last(sum(weights, {-1}, KeepAxes::yes)));  // [B, H, N, 1, R]
+  const Tensor shown = greater(shares, zeros({}, shares.dtype(), shares.device()));
+  return squeeze(read_shares(*read_out, shares, shown, reads), {-2});
+}
+
 }  // namespace
 
 Tensor lsh_attention(const Tensor& qk0, const Tensor& v0, const Tensor& buckets, const LshOptions& o,
@@ -165,24 +178,25 @@ Tensor lsh_attention(const Tensor& qk0, const Tensor& v0, const Tensor& buckets,
                          transpose(rounds.seen_by_chunk(slots_of(l2_normalize(cast(qk0, type))), 0))) /
                   std::sqrt(static_cast<double>(qk0.size(3)));
   if (!o.duplicates && rounds.count > 1) scores = scores - log(maximum(times_shown(rounds, type), 1));
-  scores = where(visible_pairs(rounds, keys, o.causal), scores, -INFINITY);
+  const Tensor visible = visible_pairs(rounds, keys, o.causal);
+  scores = where(visible, scores, -INFINITY);
 
-  // For each position, what all rounds show is one row of the softmax: [B, H, N, R·2·chunk].
+  // For each position, what all rounds show is one row of the weights: [B, H, N, R·2·chunk].
   const auto side_by_side = [&](const Tensor& x) {
     return reshape(permute(rounds.to_positions(x), {1, 2, 3, 0, 4}), {batch, heads, rounds.time, -1});
   };
-  const Tensor shares = softmax(side_by_side(scores));
+  const Tensor row = side_by_side(scores), shares = o.parts ? o.parts->normalize(row) : softmax(row);
   const Tensor by_round =
       permute(reshape(shares, {batch, heads, rounds.time, rounds.count, 2 * chunk}), {3, 0, 1, 2, 4});
-  const Tensor read =
-      matmul(rounds.in_chunks(rounds.to_slots(by_round)), rounds.seen_by_chunk(slots_of(v0), 0));
+  const Tensor y =
+      read_rounds(rounds, by_round, slots_of(v0), visible, o.parts ? o.parts->read_out() : nullptr);
   if (weights) {
     const Tensor columns = maximum(expand(keys, scores.shape()), 0);  // a missing chunk weighs 0
     const Tensor none = zeros({batch, heads, rounds.time, rounds.time}, type, qk0.device());
     const Tensor dense = scatter_add(none, 3, side_by_side(columns), detach(shares));
     *weights = slice(slice(dense, 2, 0, time), 3, 0, time);
   }
-  return cast(slice(sum(rounds.to_positions(read), {0}), 2, 0, time), v0.dtype());
+  return cast(slice(y, 2, 0, time), v0.dtype());
 }
 
 namespace {
@@ -215,11 +229,12 @@ Tensor valid_keys(const AttentionMask& mask, int64_t batch, int64_t time) {
 
 }  // namespace
 
-LshAttention::LshAttention(const MixerOptions& o, const LshSizes& sizes)
+LshAttention::LshAttention(const MixerOptions& o, const LshSizes& sizes, const AttentionName& parts)
     : query_key(checked(o).width, o.width, o.bias.query),
       value(o.width, o.width / o.heads * (o.key_heads ? o.key_heads : o.heads), o.bias.value),
       out(o.width, o.width, o.bias.out, o.out_deviation),
       rotations(randn({sizes.rounds, o.width / o.heads, buckets_of(sizes, o.context) / 2})),
+      parts(parts, o.heads, o.width / o.heads, o.context),
       options_(o),
       sizes_(sizes) {}
 
@@ -240,8 +255,10 @@ Tensor LshAttention::forward(const Tensor& x, const MixerCall& call) const {
   }
   const int64_t time = qk.size(2);
   const AttentionMask mask = with_lengths(call.mask, call.lengths, x.size(0), time);
-  const LshOptions o{
-      .chunk = sizes_.chunk, .causal = mask.causal, .valid = valid_keys(mask, x.size(0), time)};
+  const LshOptions o{.chunk = sizes_.chunk,
+                     .causal = mask.causal,
+                     .valid = valid_keys(mask, x.size(0), time),
+                     .parts = &parts};
   Tensor weights;
   const Tensor y = lsh_attention(qk, v, lsh_buckets(qk, rotations), o, call.trace ? &weights : nullptr);
   const auto of_queries = [&](const Tensor& all) { return slice(all, 2, time - x.size(1)); };
@@ -270,10 +287,11 @@ void LshAttention::fields(Fields& f) {
   f("value", value);
   f("out", out);
   f("rotations", rotations);
+  f("parts", parts);
 }
 
 LshAttention LshAttention::clone() {
-  return clone_into([this] { return LshAttention(options_, sizes_); });
+  return clone_into([this] { return LshAttention(options_, sizes_, parts.name()); });
 }
 
 }  // namespace vitrine::nn

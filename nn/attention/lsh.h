@@ -1,10 +1,12 @@
 // Attention by locality-sensitive hashing, the attention of the Reformer (Kitaev, Kaiser, Levskaya
-// 2020): a query sees only keys with the same hash, and its cost is linear in the sequence.
+// 2020): a query sees only keys with the same hash. For a given number of buckets its cost is linear
+// in the sequence.
 #pragma once
 
 #include <memory>
 #include <string>
 
+#include "nn/attention/composed.h"
 #include "nn/layers/linear.h"
 #include "nn/mixer.h"
 
@@ -21,12 +23,15 @@ struct LshOptions {
   /// rounds; if false, it counts once in all.
   bool duplicates = false;
   Tensor valid = {};  ///< bool [B, T], false for padding; undefined: all positions are valid
+  /// Its parts may change the softmax and the read of the values. nullptr: softmax and mean
+  const ComposedAttention* parts = nullptr;
 };
 
 /// Queries are qk [B, H, T, D], keys are qk/|qk|, values v [B, H, T, Dv] → [B, H, T, Dv]. In each
 /// round, positions are sorted by bucket, then by position, and cut into chunks. Query i sees key j
 /// of its own bucket in its own chunk or the chunk before. It sees itself only if no round shows it
-/// another key. One softmax with the scale 1/√D weighs what all rounds show. Memory and time are
+/// another key. One softmax with the scale 1/√D weighs what all rounds show. A read-out such as
+/// LASER reads each round by itself, then the rounds by their sums of weights. Memory and time are
 /// R·T·2·chunk: no tensor [T, T] exists. `weights`, if not null, receives [B, H, T, T] for display.
 Tensor lsh_attention(const Tensor& qk, const Tensor& v, const Tensor& buckets, const LshOptions& options = {},
                      Tensor* weights = nullptr);
@@ -47,7 +52,8 @@ struct LshSizes {
 /// sequence is one chunk; in a longer sequence, later positions move the limits of the chunks.
 class LshAttention : public Mixer {
  public:
-  explicit LshAttention(const MixerOptions& options, const LshSizes& sizes = {});
+  explicit LshAttention(const MixerOptions& options, const LshSizes& sizes = {},
+                        const AttentionName& parts = {});
   /// Errors: a source, a bias, a window, and a mask other than padding, since the pairs of
   /// positions come from the hashes.
   Tensor forward(const Tensor& x, const MixerCall& call = {}) const override;
@@ -59,6 +65,7 @@ class LshAttention : public Mixer {
 
   Linear query_key, value, out;  ///< [C, C], [Hkv·D, C] and [C, C]
   Tensor rotations;              ///< [R, D, b/2]
+  ComposedAttention parts;       ///< for its parts alone
 
  private:
   MixerOptions options_;

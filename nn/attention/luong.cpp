@@ -1,6 +1,7 @@
 #include "nn/attention/luong.h"
 
 #include <cmath>
+#include <utility>
 
 #include "core/creation.h"
 #include "nn/attention/scores.h"
@@ -27,7 +28,8 @@ Tensor positions(int64_t first, int64_t count, const Shape& shape, const Tensor&
 
 }  // namespace
 
-LuongAttention::LuongAttention(const LuongOptions& options) : options_(options) {
+LuongAttention::LuongAttention(const LuongOptions& options, std::shared_ptr<const ReadOut> read)
+    : options_(options), read_(std::move(read)) {
   LuongOptions& o = options_;
   if (o.out_width == 0) o.out_width = o.width;
   check(o.width > 0 && o.source_width > 0 && o.out_width > 0 && o.half_window >= 1,
@@ -39,6 +41,9 @@ LuongAttention::LuongAttention(const LuongOptions& options) : options_(options) 
   const bool layer = o.score == LuongScore::concat || o.score == LuongScore::additive;
   check(layer || !o.coverage, "LuongAttention: the score {} reads no coverage; wanted concat or additive",
         name_of(o.score));
+  check(
+      o.view != LuongView::predictive || read_ == nullptr,
+      "LuongAttention: a read of its own for the view local-p, whose weights do not sum to 1; wanted the mean");
   if (o.score == LuongScore::general)
     score_weight = normal({o.width, o.source_width}, root(o.width * o.source_width));
   if (layer) {
@@ -102,13 +107,15 @@ LuongAttention::Result LuongAttention::attend(const Tensor& h0, const Tensor& so
         less_equal(abs(detach(distance)), full_like(detach(distance), static_cast<double>(o.half_window)));
     seen = seen.defined() ? logical_and(seen, near) : near;
   }
-  const Tensor own = scores(h, source, coverage);
-  Tensor weights = softmax(seen.defined() ? where(seen, own, -INFINITY) : own);
+  const Tensor all = scores(h, source, coverage), own = seen.defined() ? where(seen, all, -INFINITY) : all;
+  Tensor weights = softmax(own);
   if (position.defined()) {
     const double deviation = static_cast<double>(o.half_window) / 2;
     weights = weights * exp(square(distance) * (-0.5 / (deviation * deviation)));
   }
-  return {cast(matmul(weights, source), h0.dtype()), weights, position, seen};
+  const Tensor context =
+      read_ ? read_->read({weights, own, seen, seen.defined()}, source) : matmul(weights, source);
+  return {cast(context, h0.dtype()), weights, position, seen};
 }
 
 Tensor LuongAttention::combine(const Tensor& context, const Tensor& h) const {
@@ -126,7 +133,7 @@ void LuongAttention::fields(Fields& f) {
 }
 
 LuongAttention LuongAttention::clone() {
-  return clone_into([this] { return LuongAttention(options_); });
+  return clone_into([this] { return LuongAttention(options_, read_); });
 }
 
 }  // namespace vitrine::nn

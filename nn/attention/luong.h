@@ -3,9 +3,11 @@
 // further choices.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "core/names.h"
+#include "nn/attention/read_out.h"
 #include "nn/layers/linear.h"
 
 namespace vitrine::nn {
@@ -46,9 +48,10 @@ struct LuongOptions {
 /// of deviation D/2, and then sum to less than 1. It gives p a gradient; the window has none.
 class LuongAttention : public Module {
  public:
-  /// Errors: the score `dot` for states of two widths, a half window below 1, and coverage with a
-  /// score that has no tanh.
-  explicit LuongAttention(const LuongOptions& options);
+  /// `read` reads the states by their weights, for example by LASER; nullptr: their weighted mean.
+  /// Errors: the score `dot` for states of two widths, a half window below 1, coverage with a score
+  /// that has no tanh, and a `read` for the predictive view, whose weights do not sum to 1.
+  explicit LuongAttention(const LuongOptions& options, std::shared_ptr<const ReadOut> read = nullptr);
 
   struct Result {
     Tensor context, weights;  ///< [B, T, source_width] and [B, T, S]
@@ -80,6 +83,7 @@ class LuongAttention : public Module {
   Tensor predicted(const Tensor& h, const Tensor& visible, int64_t states) const;
 
   LuongOptions options_;
+  std::shared_ptr<const ReadOut> read_;
 };
 
 }  // namespace vitrine::nn

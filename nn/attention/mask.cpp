@@ -33,8 +33,22 @@ Tensor AttentionMask::visible(int64_t queries, int64_t keys, Device device) cons
   const Tensor distance = row(keys, device) - column(queries, device, keys - queries);
   const auto hide = [&seen](const Tensor& rest) { seen = seen.defined() ? logical_and(seen, rest) : rest; };
   if (after(*this) < queries - 1) hide(less_equal(distance, number(after(*this), device)));
-  if (left < keys - 1) hide(greater_equal(distance, number(-left, device)));
+  if (left < keys - 1) {
+    const Tensor near = greater_equal(distance, number(-left, device));
+    hide(first > 0 ? logical_or(near, less(row(keys, device), number(first, device))) : near);
+  }
   return seen;
+}
+
+AttentionMask AttentionMask::within(int64_t left, int64_t first, int64_t queries, int64_t keys,
+                                    Device device) const {
+  AttentionMask narrower = *this;
+  if (this->left < AttentionForm::kUnlimited && this->first != first)
+    narrower.allowed = visible(queries, keys, device);  // no window is both of these
+  else
+    left = std::min(left, this->left);
+  narrower.left = left, narrower.first = first;
+  return narrower;
 }
 
 Tensor AttentionMask::visible_keys(int64_t queries, int64_t keys, Device device) const {
@@ -46,15 +60,16 @@ Tensor AttentionMask::visible_keys(int64_t queries, int64_t keys, Device device)
   const auto at_most = [](int64_t distance, int64_t count) {
     return static_cast<double>(std::min(distance, count));
   };
-  const Tensor first = maximum(position - at_most(left, keys), 0),
+  const Tensor begin = maximum(position - at_most(left, keys), 0),
                last = minimum(position + at_most(after(*this), queries), static_cast<double>(keys - 1));
-  return maximum(last - first + 1, 0);
+  const Tensor near = maximum(last - begin + 1, 0);
+  return first > 0 ? near + minimum(begin, static_cast<double>(std::min(first, keys))) : near;
 }
 
 AttentionMask AttentionMask::after_memory(int64_t memory, int64_t queries, int64_t keys,
                                           Device device) const {
   AttentionMask longer = *this;
-  longer.left = AttentionForm::kUnlimited;
+  longer.left = AttentionForm::kUnlimited, longer.first = 0;
   const auto all_keys = [keys](const Tensor& x) {
     return expand(x, broadcast("attention", x.shape(), {1, keys}));
   };

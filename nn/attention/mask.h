@@ -16,6 +16,7 @@ struct AttentionMask {
   /// A sliding window: at most this many keys before the position of the query
   int64_t left = AttentionForm::kUnlimited;
   int64_t right = AttentionForm::kUnlimited;  ///< at most this many keys after it
+  int64_t first = 0;                          ///< `left` does not hide the first keys, as many as this
   Tensor allowed = {};  ///< bool, true = visible, broadcast to [B, H, Tq, Tk]; undefined: all
   Tensor bias = {};     ///< added to the scores, broadcast to [B, H, Tq, Tk]
   /// int64 [B]: position 0 of row b is key start[b], for parts that count positions from the start.
@@ -27,6 +28,8 @@ struct AttentionMask {
   /// The number of keys that each query sees: int64, broadcast to [B, H, Tq, 1]. `bias` hides no
   /// key, even if it is −∞. With `allowed`, this sums a tensor of the size of visible().
   Tensor visible_keys(int64_t queries, int64_t keys, Device device) const;
+  /// The mask that also hides keys more than `left` before the position, except the first `first`.
+  AttentionMask within(int64_t left, int64_t first, int64_t queries, int64_t keys, Device device) const;
   /// The mask for `memory` keys more, before the others. Every query sees them, except a query that
   /// sees no other key.
   AttentionMask after_memory(int64_t memory, int64_t queries, int64_t keys, Device device) const;

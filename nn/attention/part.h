@@ -26,9 +26,10 @@
 
 namespace vitrine::nn {
 
-/// The sizes that a part may depend on: H, D, and the longest sequence.
+/// The sizes that an attention may depend on: H, D, the longest sequence, and the number of its
+/// layer, from 1 on, which is 0 outside a stack.
 struct AttentionSizes {
-  int64_t heads, head_size, context;
+  int64_t heads, head_size, context, layer = 0;
 };
 
 /// The stages of attention, in the order in which they run. At most one part may define each of

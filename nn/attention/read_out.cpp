@@ -1,5 +1,6 @@
 #include "nn/attention/read_out.h"
 
+#include "core/creation.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
@@ -17,6 +18,14 @@ Tensor ReadOut::read_near(const Tensor& weights, const Tensor& v, const Tensor& 
   // A hidden value must not overflow.
   const bool replaced = seen.defined() && anchor.defined();
   return decode(matmul(weights, encode(replaced ? where(seen, v, anchor) : v, anchor)), anchor);
+}
+
+Tensor share_of(const Tensor& x, const Tensor& total) {
+  return x / where(greater(total, zeros({}, total.dtype(), total.device())), total, 1.0);
+}
+
+Tensor read_shares(const ReadOut& read_out, const Tensor& weights, const Tensor& visible, const Tensor& v) {
+  return read_out.read({share_of(weights, sum(weights, {-1}, KeepAxes::yes)), {}, visible, true}, v);
 }
 
 Tensor seen_values(const Weighting& weighting) {

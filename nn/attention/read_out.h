@@ -48,6 +48,11 @@ class ReadOut {
   Tensor read_near(const Tensor& weights, const Tensor& v, const Tensor& anchor, const Tensor& seen) const;
 };
 
+/// x/total, and 0 where the total is 0.
+Tensor share_of(const Tensor& x, const Tensor& total);
+/// A read by weights ≥ 0 of any sum: they are divided by it. A row whose sum is 0 gives 0.
+Tensor read_shares(const ReadOut& read_out, const Tensor& weights, const Tensor& visible, const Tensor& v);
+
 /// [.., Tk, 1]: whether any query sees the value. Undefined where no key is hidden.
 Tensor seen_values(const Weighting& weighting);
 

@@ -1,7 +1,6 @@
 #include "nn/attention/transformer_xl.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/creation.h"
 #include "core/record.h"
@@ -9,11 +8,9 @@
 #include "nn/attention/positions.h"
 #include "nn/init.h"
 #include "nn/layers/heads.h"
-#include "ops/attention.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/matmul.h"
-#include "ops/softmax.h"
 #include "ops/view.h"
 
 namespace vitrine::nn {
@@ -65,39 +62,33 @@ const MixerOptions& with_even_heads(const MixerOptions& o) {
 
 }  // namespace
 
-Tensor relative_attention(const Tensor& q0, const Tensor& k0, const Tensor& v0, const Tensor& r,
-                          const Tensor& u, const Tensor& w, const AttentionMask& mask, MixerTrace* trace) {
-  vitrine::detail::check_attention(q0, k0, v0, {});
-  const int64_t heads = q0.size(1), queries = q0.size(2), keys = k0.size(2), size = q0.size(3);
+Tensor relative_attention(const ComposedAttention& read, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const Tensor& r, const Tensor& u, const Tensor& w, const AttentionMask& given,
+                          MixerTrace* trace) {
+  vitrine::detail::check_attention(q, k, v, {});
+  const int64_t heads = q.size(1), queries = q.size(2), keys = k.size(2), size = q.size(3);
   check(r.shape() == Shape{heads, keys + queries - 1, size} && u.shape() == Shape{heads, size} &&
             w.shape() == u.shape(),
         "relative_attention: r is {}, u {} and w {}, wanted [{}, {}, {}] and twice [{}, {}]", r.shape(),
         u.shape(), w.shape(), heads, keys + queries - 1, size, heads, size);
-  const DType type = accumulation_dtype(q0.dtype());
-  const Tensor q = cast(q0, type), k = define::repeat_key_heads(cast(k0, type), heads),
-               v = define::repeat_key_heads(cast(v0, type), heads);
-  const double scale = 1 / std::sqrt(static_cast<double>(size));
-  const auto with_bias = [&](const Tensor& bias) { return (q + unsqueeze(cast(bias, type), 1)) * scale; };
-  Tensor scores =
-      matmul(with_bias(u), transpose(k)) + by_pair(matmul(with_bias(w), transpose(cast(r, type))), keys);
-  if (mask.bias.defined()) scores = scores + cast(mask.bias, type);
-  const Tensor visible = mask.visible(queries, keys, q.device());
-  const Tensor weights = softmax(visible.defined() ? where(visible, scores, -INFINITY) : scores);
-  if (trace) {
-    *trace = {};
-    trace->q = q0, trace->k = k0, trace->v = v0;
-    trace->weights = weights, trace->scale = scale, trace->visible = visible;
-  }
-  return cast(matmul(weights, v), q0.dtype());
+  const DType type = accumulation_dtype(q.dtype());
+  const Tensor by_distance = matmul(cast(q, type) + unsqueeze(cast(w, type), 1), transpose(cast(r, type)));
+  const Tensor of_positions = by_pair(by_distance * read.scale(), keys);
+  AttentionMask mask = given;
+  mask.bias = given.bias.defined() ? of_positions + cast(given.bias, type) : of_positions;
+  const Tensor y = read.forward(q + unsqueeze(cast(u, q.dtype()), 1), k, v, mask, nullptr, trace);
+  if (trace) trace->q = q;
+  return y;
 }
 
-TransformerXl::TransformerXl(const MixerOptions& o, int64_t memory)
+TransformerXl::TransformerXl(const MixerOptions& o, int64_t memory, const AttentionName& parts)
     : query(with_even_heads(o).width, o.width, o.bias.query),
       key_value(o.width, 2 * o.width / o.heads * (o.key_heads ? o.key_heads : o.heads), o.bias.key),
       relative(o.width, o.width, Bias::no),
       out(o.width, o.width, o.bias.out, o.out_deviation),
       content_bias(constant({o.heads, o.width / o.heads}, 0)),
       position_bias(constant({o.heads, o.width / o.heads}, 0)),
+      read(parts, o.heads, o.width / o.heads, o.context),
       options_(o),
       memory_(memory ? memory : o.context) {
   check(memory_ > 0, "transformer_xl: a memory of {} positions, wanted at least 1", memory_);
@@ -123,7 +114,7 @@ Tensor TransformerXl::forward(const Tensor& x, const MixerCall& call) const {
   const AttentionMask mask =
       of_last(with_lengths(call.mask, call.lengths, x.size(0), past + queries), past + queries, keys);
   const Tensor y =
-      relative_attention(split_heads(query.forward(x), heads), split_heads(kv[0], key_heads),
+      relative_attention(read, split_heads(query.forward(x), heads), split_heads(kv[0], key_heads),
                          split_heads(kv[1], key_heads), r, content_bias, position_bias, mask, call.trace);
   if (state) {
     const Tape::Pause pause;
@@ -137,11 +128,9 @@ std::unique_ptr<DecodingState> TransformerXl::make_state(int64_t, int64_t) const
   return std::make_unique<SegmentState>();
 }
 
-std::string TransformerXl::explain(const MixerCall&) const {
-  return fmt::format(
-      "transformer_xl: generic: the weights are kept as a tensor [B, H, Tq, Tk]; a state holds the "
-      "inputs of the last {} positions",
-      memory_);
+std::string TransformerXl::explain(const MixerCall& call) const {
+  return fmt::format("transformer_xl: a state holds the inputs of the last {} positions; {}", memory_,
+                     read.explain(call.trace != nullptr, call.mask));
 }
 
 void TransformerXl::fields(Fields& f) {
@@ -151,10 +140,11 @@ void TransformerXl::fields(Fields& f) {
   f("out", out);
   f("content_bias", content_bias);
   f("position_bias", position_bias);
+  f("read", read);
 }
 
 TransformerXl TransformerXl::clone() {
-  return clone_into([this] { return TransformerXl(options_, memory_); });
+  return clone_into([this] { return TransformerXl(options_, memory_, read.name()); });
 }
 
 }  // namespace vitrine::nn

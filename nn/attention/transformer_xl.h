@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "nn/attention/composed.h"
 #include "nn/layers/linear.h"
 #include "nn/mixer.h"
 
@@ -13,9 +14,11 @@ namespace vitrine::nn {
 /// softmax(((q_i + u)·k_j + (q_i + w)·r_{i−j})/√D)·v, where i − j is the distance of query and key
 /// and the last query is aligned with the last key. q [B, H, Tq, D], k and v [B, H, Tk, D],
 /// r [H, Tk + Tq − 1, D] from the distance Tk − 1 down to 1 − Tq, u and w [H, D]. A query that sees
-/// no key gives 0.
-Tensor relative_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& r, const Tensor& u,
-                          const Tensor& w, const AttentionMask& mask, MixerTrace* trace = nullptr);
+/// no key gives 0. `read` computes it as attention of q + u with a bias of the scores; its parts may
+/// change the mask, the weights and the read of the values.
+Tensor relative_attention(const ComposedAttention& read, const Tensor& q, const Tensor& k, const Tensor& v,
+                          const Tensor& r, const Tensor& u, const Tensor& w, const AttentionMask& mask,
+                          MixerTrace* trace = nullptr);
 
 /// Projections of x to q, k and v, relative attention, and the output projection. r is a projection
 /// of sinusoids of the distances. u and w are learned, and start at 0.
@@ -28,7 +31,7 @@ Tensor relative_attention(const Tensor& q, const Tensor& k, const Tensor& v, con
 class TransformerXl : public Mixer {
  public:
   /// `memory`: the positions that a state holds; 0 = the context.
-  explicit TransformerXl(const MixerOptions& options, int64_t memory = 0);
+  explicit TransformerXl(const MixerOptions& options, int64_t memory = 0, const AttentionName& parts = {});
   /// A mask counts the positions of the state as keys; those that it has dropped are ignored.
   Tensor forward(const Tensor& x, const MixerCall& call = {}) const override;
   std::unique_ptr<DecodingState> make_state(int64_t batch, int64_t capacity) const override;
@@ -39,6 +42,7 @@ class TransformerXl : public Mixer {
 
   Linear query, key_value, relative, out;  ///< [C, C], [2·Hkv·D, C], [C, C] and [C, C]
   Parameter content_bias, position_bias;   ///< u and w [H, D]
+  ComposedAttention read;
 
  private:
   MixerOptions options_;

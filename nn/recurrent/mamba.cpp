@@ -1,10 +1,12 @@
 #include "nn/recurrent/mamba.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "core/creation.h"
 #include "nn/init.h"
+#include "nn/recurrent/mamba_steps.h"
 #include "ops/activation.h"
 #include "ops/convolution.h"
 #include "ops/elementwise.h"
@@ -23,17 +25,6 @@ Mamba::Sizes checked(const MixerOptions& o, Mamba::Sizes sizes) {
   return sizes;
 }
 
-/// The inverse of softplus at numbers that are evenly spaced in their logarithms from 0.001 to 0.1.
-Tensor initial_steps(int64_t channels) {
-  std::vector<double> values;
-  for (int64_t c = 0; c < channels; ++c) {
-    const double place = static_cast<double>(c) / static_cast<double>(std::max<int64_t>(1, channels - 1));
-    const double delta = std::exp(std::log(0.001) + place * std::log(100.0));
-    values.push_back(delta + std::log(-std::expm1(-delta)));
-  }
-  return tensor(values, {channels}, DType::float32);
-}
-
 Tensor initial_rates(int64_t channels, int64_t states) {
   std::vector<double> values;
   for (int64_t c = 0; c < channels; ++c)
@@ -42,6 +33,16 @@ Tensor initial_rates(int64_t channels, int64_t states) {
 }
 
 }  // namespace
+
+Tensor initial_steps(int64_t count) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < count; ++i) {
+    const double place = static_cast<double>(i) / static_cast<double>(std::max<int64_t>(1, count - 1));
+    const double delta = std::exp(std::log(0.001) + place * std::log(100.0));
+    values.push_back(delta + std::log(-std::expm1(-delta)));  // the inverse of softplus
+  }
+  return tensor(values, {count}, DType::float32);
+}
 
 Mamba::Mamba(const MixerOptions& o, const Sizes& sizes)
     : CausalMixer("mamba", o),

@@ -1,5 +1,7 @@
 #include "nn/transformer/mixer_rows.h"
 
+#include <optional>
+
 #include "nn/attention/composed.h"
 #include "nn/attention/delta.h"
 #include "nn/attention/differential.h"
@@ -12,6 +14,7 @@
 #include "nn/attention/retention.h"
 #include "nn/attention/transformer_xl.h"
 #include "nn/recurrent/mamba.h"
+#include "nn/recurrent/mamba2.h"
 #include "nn/recurrent/recurrent.h"
 #include "nn/recurrent/rwkv4.h"
 #include "nn/recurrent/rwkv7.h"
@@ -48,7 +51,7 @@ int64_t count_or_0(const PartValues& values, const char* name) {
 }
 
 template <class M>
-std::unique_ptr<Mixer> make(const MixerOptions& options, const PartValues&) {
+std::unique_ptr<Mixer> make(const MixerOptions& options, const AttentionName&, const PartValues&) {
   return std::make_unique<M>(options);
 }
 
@@ -70,8 +73,15 @@ std::vector<MixerRow> attention_rows() {
        .formula = "y = (1 − λ₀)·RMSNorm(softmax(q₁·k₁ᵀ/√D)·v − λ·softmax(q₂·k₂ᵀ/√D)·v)",
        .source = "Ye et al. 2024",
        .stages = kMapStages,
-       .attention = [](const AttentionName& parts, const AttentionSizes& sizes,
-                       const PartValues&) { return std::make_unique<DifferentialAttention>(parts, sizes); }},
+       .options = {{.name = "initial",
+                    .help = "λ₀, above 0 and below 1; without it 0.8 − 0.6·e^(−0.3·(layer − 1))",
+                    .optional = true}},
+       .attention =
+           [](const AttentionName& parts, const AttentionSizes& sizes, const PartValues& values) {
+             std::optional<double> initial;
+             if (values.has("initial")) initial = values.number("initial");
+             return std::make_unique<DifferentialAttention>(parts, sizes, initial);
+           }},
       {.name = "linear",
        .help = "weights φ(q)·φ(k) with φ = elu + 1, in linear time",
        .formula = "y_i = Σ_j φ(q_i)·φ(k_j)·v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = elu(x) + 1",
@@ -106,35 +116,45 @@ std::vector<MixerRow> attention_rows() {
 std::vector<MixerRow> other_rows() {
   return {
       {.name = "lsh",
-       .help = "attention within buckets of a hash, linear in the sequence",
+       .help = "attention within buckets of a hash",
        .formula = "y_i = Σ_j softmax_j(x_i·x_j/(|x_j|·√D))·v_j over the j with a hash of i",
        .source = "Kitaev et al. 2020",
+       .stages = {Stage::normalize, Stage::read},
        .options = {count("rounds", "the number of hashes of a position", "4"),
                    count("chunk", "a query sees its own chunk of so many positions, and the one before",
-                         "64")},
+                         "64"),
+                   count("buckets", "an even number; without it, a bucket of the context has about a chunk")},
        .make =
-           [](const MixerOptions& options, const PartValues& values) {
-             return std::make_unique<LshAttention>(
-                 options, LshSizes{.rounds = values.whole("rounds"), .chunk = values.whole("chunk")});
+           [](const MixerOptions& options, const AttentionName& parts, const PartValues& values) {
+             return std::make_unique<LshAttention>(options,
+                                                   LshSizes{.rounds = values.whole("rounds"),
+                                                            .chunk = values.whole("chunk"),
+                                                            .buckets = count_or_0(values, "buckets")},
+                                                   parts);
            }},
       {.name = "transformer_xl",
        .help = "attention by distance to a segment and to the states of the one before",
        .formula = "s_ij = ((q_i + u)·k_j + (q_i + w)·r_{i−j})/√D over [states of the segment before; x]",
        .source = "Dai et al. 2019",
+       .stages = {Stage::mask, Stage::normalize, Stage::reweight, Stage::read, Stage::combine},
        .positions = true,
-       .make = make<TransformerXl>},
+       .make = [](const MixerOptions& options, const AttentionName& parts,
+                  const PartValues&) { return std::make_unique<TransformerXl>(options, 0, parts); }},
       {.name = "latent",
        .help = "keys and values of all heads from one short vector, which is cached",
        .formula = "y = softmax([q; q_r]·[W_k·c; k_r]ᵀ/√(D + D_r))·(W_v·c), c = W_d·x",
        .source = "DeepSeek-AI 2024",
+       .stages = {Stage::scale, Stage::modify, Stage::mask, Stage::normalize, Stage::reweight, Stage::read,
+                  Stage::combine},
        .positions = true,
        .options = {count("rank", "the channels of that vector; without it min(4·D, C/2)"),
                    count("rotary", "the channels of the rotary key, even; without it about D/2")},
        .make =
-           [](const MixerOptions& options, const PartValues& values) {
+           [](const MixerOptions& options, const AttentionName& parts, const PartValues& values) {
              return std::make_unique<LatentAttention>(
                  options,
-                 LatentSizes{.rank = count_or_0(values, "rank"), .rotary = count_or_0(values, "rotary")});
+                 LatentSizes{.rank = count_or_0(values, "rank"), .rotary = count_or_0(values, "rotary")},
+                 parts);
            }},
       {.name = "lstm",
        .help = "long short-term memory, in place of attention",
@@ -165,7 +185,7 @@ std::vector<MixerRow> other_rows() {
        .padding = false,
        .options = {count("rank", "of the projections from which decay, erasure and gate come", "16")},
        .make =
-           [](const MixerOptions& options, const PartValues& values) {
+           [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
              return std::make_unique<Rwkv7>(options, values.whole("rank"));
            }},
       {.name = "mamba",
@@ -178,11 +198,27 @@ std::vector<MixerRow> other_rows() {
                    count("expand", "the channels of the state space, as a multiple of the width", "2"),
                    count("kernel", "the positions that the convolution sees", "4")},
        .make =
-           [](const MixerOptions& options, const PartValues& values) {
+           [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
              return std::make_unique<Mamba>(options,
                                             Mamba::Sizes{.states = values.whole("states"),
                                                          .channels = values.whole("expand") * options.width,
                                                          .kernel = values.whole("kernel")});
+           }},
+      {.name = "mamba2",
+       .help = "a selective state space with one decay for each head",
+       .formula = "S_t = e^(−Δ_t·r)·S_{t−1} + b_tᵀ·(Δ_t·u_t), y_t = c_t·S_t + d·u_t",
+       .source = "Dao and Gu 2024",
+       .positions = true,
+       .padding = false,
+       .options = {count("states", "the rows of the state of a head", "16"),
+                   count("expand", "the channels of the state space, as a multiple of the width", "2"),
+                   count("kernel", "the positions that the convolution sees", "4")},
+       .make =
+           [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
+             return std::make_unique<Mamba2>(options,
+                                             Mamba2::Sizes{.states = values.whole("states"),
+                                                           .channels = values.whole("expand") * options.width,
+                                                           .kernel = values.whole("kernel")});
            }},
       {.name = "retention",
        .help = "linear attention whose heads forget at fixed rates",
@@ -191,7 +227,7 @@ std::vector<MixerRow> other_rows() {
        .positions = true,
        .options = {{"theta", "the base: the slowest pair rotates by about 1/theta per position", "10000"}},
        .make =
-           [](const MixerOptions& options, const PartValues& values) {
+           [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
              return std::make_unique<Retention>(options, values.number("theta"));
            }},
       {.name = "gated_linear",
@@ -201,7 +237,7 @@ std::vector<MixerRow> other_rows() {
        .positions = true,
        .options = {count("rank", "of the projection from which the decays come", "16")},
        .make =
-           [](const MixerOptions& options, const PartValues& values) {
+           [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
              return std::make_unique<GatedLinear>(options, values.whole("rank"));
            }},
       {.name = "delta",
@@ -215,7 +251,7 @@ std::vector<MixerRow> other_rows() {
                     .words = {"plain", "gated"},
                     .number = false}},
        .make =
-           [](const MixerOptions& options, const PartValues& values) {
+           [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
              return std::make_unique<DeltaNet>(options, values.text("kind") == "gated");
            }},
   };

@@ -91,7 +91,7 @@ namespace {
 /// The base must be an attention.
 std::unique_ptr<MultiHeadAttention> make_heads(const MixerOptions& options, const MixerName& name) {
   return std::make_unique<MultiHeadAttention>(options, [name](const MixerOptions& o) {
-    return name.base->attention(name.parts, {o.heads, o.width / o.heads, o.context}, name.values);
+    return name.base->attention(name.parts, {o.heads, o.width / o.heads, o.context, o.layer}, name.values);
   });
 }
 
@@ -104,7 +104,7 @@ std::unique_ptr<Mixer> make_mixer(const MixerOptions& options) {
       "mixer: {} cannot hide later positions; wanted a mixer that is not causal, as in an encoder, or another "
       "base such as linear",
       name.base->name);
-  if (name.base->make) return name.base->make(options, name.values);
+  if (name.base->make) return name.base->make(options, name.parts, name.values);
   return make_heads(options, name);
 }
 

@@ -1,4 +1,4 @@
-// Mixers by name: a base, with parts if the base is an attention. Examples: "standard",
+// Mixers by name: a base, with the parts that it accepts. Examples: "standard",
 // "laser+rotary", "lstm", "performer=64+laser".
 #pragma once
 
@@ -28,7 +28,8 @@ struct MixerRow {
   std::function<std::unique_ptr<Attention>(const AttentionName& parts, const AttentionSizes&,
                                            const PartValues&)>
       attention = {};
-  std::function<std::unique_ptr<Mixer>(const MixerOptions&, const PartValues&)> make = {};
+  std::function<std::unique_ptr<Mixer>(const MixerOptions&, const AttentionName& parts, const PartValues&)>
+      make = {};
 };
 
 /// A parsed name, from parse_mixer.

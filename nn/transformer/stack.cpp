@@ -30,6 +30,7 @@ DeepNorm deep_norm_of(const StackOptions& o) {
 /// The options of block i.
 BlockOptions block_options(const StackOptions& o, int64_t i) {
   BlockOptions block = o.block;
+  block.mixer.layer = i + 1;
   if (block.residual == Residual::deepnet) block.deep_norm = deep_norm_of(o);
   block.drop_path *= static_cast<double>(i + 1) / static_cast<double>(o.layers);
   return block;

@@ -87,12 +87,14 @@ TEST_CASE("attention counts the pairs that causality and a window leave") {
     const double one = 2 * 2 * 4 * pairs;
     return std::pair{one * (8 + 10), one * (3 * 8 + 2 * 10)};
   };
-  AttentionOptions causal, window;
+  AttentionOptions causal, window, first;
   causal.causal = true;
+  first.causal = true, first.left = 1, first.first = 1;
   window.causal = true, window.left = 1;
   CHECK(count({}) == expected(36));
   CHECK(count(causal) == expected(21));
   CHECK(count(window) == expected(11));
+  CHECK(count(first) == expected(11 + 6));  // every query computes its score for the first key
 }
 
 TEST_CASE("a convolution counts its windows, a scan the elements of its state") {

@@ -17,6 +17,7 @@
 #include "core/tape.h"
 #include "ops/reduce.h"
 #include "tests/nn/mechanisms.h"
+#include "tests/nn/modules.h"
 
 using namespace vitrine;
 using test::Depth;
@@ -40,6 +41,7 @@ TEST_CASE("every mechanism: gradients, causality, decoding, lengths, 16 bits, th
   for (const std::string& other : test::other_mixers()) names.push_back(other);
   for (const nn::MixerRow* row : nn::mixer_table(false))
     if (!row->causal) names.push_back(row->name);
+  for (const test::ModuleRow& row : test::module_rows()) names.push_back(row.name);
   for (const std::string& name : names) {
     const auto findings = test::check_mixer(name, kDepth);
     for (const auto& finding : findings) {
@@ -116,7 +118,8 @@ TEST_CASE("mixers of linear cost: operations, allocated bytes and the peak of me
                         {.check = "growth of memory", .error = peak, .limit = 1.05}});
   };
   for (const char* name : {"linear", "linear+laser", "performer", "retention", "gated_linear", "delta",
-                           "lstm", "gru", "rwkv4", "rwkv7", "mamba"})
+                           "lstm", "gru", "rwkv4", "rwkv7", "mamba", "mamba2", "performer+laser",
+                           "lsh=buckets=16", "window=32", "window=32+laser", "global=window=32"})
     check_linear(name, true);
   for (const char* name : {"linear+laser", "performer+laser", "linformer=16"}) check_linear(name, false);
   // The same measure sees a cost that is quadratic.
@@ -147,9 +150,11 @@ TEST_CASE("every pair of rows computes what it should, or is refused with a reas
     std::shuffle(pairs.begin(), pairs.end(), std::mt19937(12));
     pairs.resize(std::min(pairs.size(), count));
   }
+  // `make prove` runs all checks of each pair, and not only those that a combination changes.
+  const Depth depth = std::getenv("VITRINE_PAIRS_WHOLE") != nullptr ? Depth::whole : Depth::pair;
   size_t computed = 0;
   for (const std::string& pair : pairs) {
-    const auto findings = test::check_mixer(pair, Depth::pair);
+    const auto findings = test::check_mixer(pair, depth);
     for (const auto& finding : findings) {
       INFO(pair, ", ", finding.check);
       CHECK_MESSAGE(finding.failure.empty(), finding.failure);

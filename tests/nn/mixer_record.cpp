@@ -5,6 +5,7 @@
 
 #include "tests/nn/mechanisms.h"
 #include "tests/nn/mixer_checks.h"
+#include "tests/nn/modules.h"
 
 namespace vitrine::test {
 namespace {
@@ -46,6 +47,7 @@ void record_rows() {
     write_row(*row, row->make ? "mixer" : "base of attention");
   for (const nn::AttentionPartRow* row : nn::attention_part_table(false))
     write_row(*row, "part of attention");
+  for (const ModuleRow& row : module_rows()) write_row(row, "module");
 }
 
 }  // namespace vitrine::test

@@ -71,8 +71,9 @@ Tensor lsh(Params p, In x) {
 /// The case has one head and no axis for it.
 Tensor transformer_xl(Params p, In x) {
   const auto head = [&](const char* name, int64_t axis) { return unsqueeze(x.at(name), axis); };
-  return squeeze(nn::relative_attention(head("q", 1), head("k", 1), head("v", 1), head("r", 0), head("u", 0),
-                                        head("w", 0), {.causal = p.at("causal").get<bool>()}),
+  const nn::ComposedAttention read({}, 1, x.at("q").size(-1), x.at("k").size(-2));
+  return squeeze(nn::relative_attention(read, head("q", 1), head("k", 1), head("v", 1), head("r", 0),
+                                        head("u", 0), head("w", 0), {.causal = p.at("causal").get<bool>()}),
                  {1});
 }
 

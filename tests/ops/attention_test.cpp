@@ -45,6 +45,38 @@ TEST_CASE("several tiles of queries and blocks of keys give what the definition 
     }
 }
 
+TEST_CASE("a window that shows the first keys is a mask of these pairs, with every other option") {
+  Generator g(3);
+  const auto draw = [&](const Shape& shape) { return randn(shape, DType::float64, Device::cpu, 0, 1, g); };
+  for (const AttentionRead read : kReads)
+    for (const bool causal : {true, false})
+      for (const auto& [queries, keys] : {std::pair{40, 40}, {9, 41}, {41, 9}, {1, 30}}) {
+        const AttentionInputs x = inputs(4, 2, queries, keys, 5, DType::float64);
+        for (const int options : {0, 1, 2, 3}) {
+          INFO("LASER ", read == AttentionRead::laser, ", causal ", causal, ", ", queries, " queries, ", keys,
+               " keys, options ", options);
+          AttentionOptions o;
+          o.read = read, o.causal = causal, o.left = 6, o.first = 3;
+          if (!causal) o.right = 2;
+          if (options == 1) o.softcap = 2, o.slopes = tensor({0.5, 0.25, 0.1, 2}, DType::float64);
+          if (options == 2) o.bias = draw({4, 1, keys}), o.slopes = tensor({0.5, 0.25, 0.1, 2});
+          if (options == 3) o.allowed = less(draw({queries, keys}), full({}, 0, DType::float64));
+          if (options == 3 && read == AttentionRead::mean) o.sink = tensor({0, 1, -1, 2}, DType::float64);
+          std::vector<uint8_t> seen;
+          for (int64_t i = keys - queries; i < keys; ++i)
+            for (int64_t j = 0; j < keys; ++j)
+              seen.push_back((j < 3 || j >= i - 6) && j <= (causal ? i : i + 2));
+          AttentionOptions mask = o;
+          mask.causal = false, mask.first = 0, mask.left = mask.right = AttentionForm::kUnlimited;
+          mask.allowed = tensor(seen, {queries, keys}, DType::boolean);
+          if (o.allowed.defined()) mask.allowed = logical_and(mask.allowed, o.allowed);
+          const auto want = value_and_gradients(define::attention, x, mask);
+          check_close(value_and_gradients(attention, x, o), want, 1e-12);
+          check_close(value_and_gradients(define::attention, x, o), want, 1e-12);
+        }
+      }
+}
+
 TEST_CASE("float32 in several blocks stays near float64") {
   AttentionOptions o;
   o.causal = true;
@@ -246,7 +278,9 @@ TEST_CASE("misuse of attention is told") {
   o.allowed = ones({3, 3});
   CHECK_THROWS_WITH(attention(q, q, q, o), "attention: allowed is float32, wanted bool");
   o.allowed = {};
-  o.left = -1;
+  o.first = -1;
+  CHECK_THROWS_WITH(attention(q, q, q, o), doctest::Contains("the first -1 keys"));
+  o.first = 0, o.left = -1;
   CHECK_THROWS_WITH(attention(q, q, q, o), doctest::Contains("the window is [-1"));
 }
 

@@ -126,7 +126,7 @@ MaybeFit turned(Choice& choice, const Shape& x) {
   return Fit{{x, angles}, {.ints = {choice.below(2)}}};
 }
 
-/// causal, left, right, laser, whether there is a softcap.
+/// causal, left, right, laser, whether there is a softcap, the first keys.
 MaybeFit heads(Choice& choice, const Shape&) {
   const bool alike = choice.chance(0.4);
   const int64_t batch = choice.between(1, 2), groups = choice.between(1, 2);
@@ -139,7 +139,15 @@ MaybeFit heads(Choice& choice, const Shape&) {
   return Fit{{q, k, v},
              {.ints = {choice.below(2), window ? choice.below(3) : AttentionForm::kUnlimited,
                        window ? choice.below(3) : AttentionForm::kUnlimited, choice.below(2),
-                       choice.chance(0.2) ? 1 : 0}}};
+                       choice.chance(0.2) ? 1 : 0, 0}}};
+}
+
+/// The same in a window that shows the first keys.
+MaybeFit heads_and_first_keys(Choice& choice, const Shape& x) {
+  Fit fit = *heads(choice, x);
+  fit.params.ints[1] = choice.below(3);
+  fit.params.ints[5] = choice.between(1, 2);
+  return fit;
 }
 
 /// The same with a bias for each score, for all heads or for each.
@@ -174,6 +182,7 @@ Tensor attend(const Values& x, const Params& p) {
   options.causal = p.ints[0] != 0;
   options.left = p.ints[1];
   options.right = p.ints[2];
+  options.first = p.ints[5];
   options.read = p.ints[3] != 0 ? AttentionRead::laser : AttentionRead::mean;
   if (p.ints[4] != 0) options.softcap = 1.5;
   return attention(x[0], x[1], x[2], options);
@@ -330,6 +339,12 @@ std::vector<Op> kernel_ops() {
        ".bias = $3})",
        heads_and_bias,
        attend<&AttentionOptions::bias>,
+       {kScore}},
+      {"attention_with_first_keys",
+       "attention($0, $1, $2, {.causal = %0, .left = %1, .right = %2, .first = %5, .softcap = 1.5 * %4, .read = "
+       "AttentionRead(%3)})",
+       heads_and_first_keys,
+       attend<>,
        {kScore}},
       {"attention_with_sink",
        "attention($0, $1, $2, {.causal = %0, .left = %1, .right = %2, .softcap = 1.5 * %4, .sink = $3})",

@@ -71,6 +71,7 @@ std::vector<Spec> attention_rows() {
       // Where log Σ e^s is NaN, devices differ in whether keys of weight 0 get NaN.
       spec.not_finite = false;
     }
+    if (o.first > 0) spec.name = "attention_with_first_keys", spec.composite = true;
     spec.bfloat16_units = 2;
     spec.reason = "weights and gradients of scores are rounded to bfloat16 before they are multiplied";
     if (o.read == AttentionRead::laser) {
@@ -84,9 +85,10 @@ std::vector<Spec> attention_rows() {
     return spec;
   };
   const std::vector<Input> without_channels = {{{1, 2, 3, 0}}, {{1, 1, 4, 0}}, {{1, 1, 4, 2}}};
-  AttentionOptions causal, window, capped, masked, biased;
+  AttentionOptions causal, window, first, capped, masked, biased;
   causal.causal = true;
   window.left = 2, window.right = 1, window.scale = 0.7;
+  first.left = 1, first.first = 2, first.causal = true, first.slopes = tensor({0.5, 0.25}, DType::float64);
   capped.softcap = 1.5, capped.causal = true, capped.slopes = tensor({0.5, 0.25}, DType::float64);
   masked.allowed = tensor({1, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 1, 0, 0, 0, 1, 1, 0, 1}, {5, 5},
                           DType::boolean);
@@ -97,7 +99,7 @@ std::vector<Spec> attention_rows() {
       o.read = read;
       rows.push_back(row(o, {square, grouped, without_channels}));
     }
-    for (AttentionOptions o : {capped, masked, biased}) {
+    for (AttentionOptions o : {first, capped, masked, biased}) {
       o.read = read;
       rows.push_back(row(o, {square}));
     }

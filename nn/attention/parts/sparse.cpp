@@ -1,8 +1,13 @@
 // Sparse attention: parts that let a query see the keys of a pattern. The weights of other keys are
-// computed as those of hidden keys.
+// computed as those of hidden keys. Only a causal window with global tokens skips them.
 #include "nn/attention/parts/sparse.h"
 
+#include <algorithm>
+#include <functional>
+#include <memory>
 #include <numeric>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/creation.h"
@@ -42,10 +47,35 @@ class Sparse : public AttentionPart {
   MakePattern make_;
 };
 
+class Global : public Sparse {
+ public:
+  Global(int64_t tokens, int64_t window)
+      : Sparse([=](const PatternSize& size) {
+          std::vector<int64_t> first(static_cast<size_t>(std::min(tokens, size.keys)));
+          std::iota(first.begin(), first.end(), 0);
+          return global_pattern(size, window, first);
+        }),
+        tokens_(tokens),
+        window_(window) {}
+  AttentionMask restrict(AttentionMask mask, int64_t queries, int64_t keys, Device device) const override {
+    if (mask.causal && !mask.start.defined()) return mask.within(window_, tokens_, queries, keys, device);
+    return Sparse::restrict(std::move(mask), queries, keys, device);
+  }
+
+ private:
+  int64_t tokens_, window_;
+};
+
+using Make = std::function<std::unique_ptr<AttentionPart>(const PartValues&)>;
+
+Make from_pattern(std::function<MakePattern(const PartValues&)> make) {
+  return
+      [make = std::move(make)](const PartValues& values) { return std::make_unique<Sparse>(make(values)); };
+}
+
 /// A row whose options are whole numbers.
 AttentionPartRow row(const std::string& name, const std::string& help, const std::string& formula,
-                     const std::string& source, std::vector<PartOption> options,
-                     std::function<MakePattern(const PartValues&)> make) {
+                     const std::string& source, std::vector<PartOption> options, Make make) {
   for (PartOption& option : options) option.least = 1, option.whole = true;
   return {.name = name,
           .stage = Stage::mask,
@@ -53,8 +83,8 @@ AttentionPartRow row(const std::string& name, const std::string& help, const std
           .formula = formula,
           .source = source,
           .options = std::move(options),
-          .make = [make](const AttentionSizes&, const PartValues& values) {
-            return std::make_unique<Sparse>(make(values));
+          .make = [make = std::move(make)](const AttentionSizes&, const PartValues& values) {
+            return make(values);
           }};
 }
 
@@ -68,12 +98,12 @@ AttentionPartRow blocks() {
       {{.name = "size", .help = "the number of positions of a block", .initial = "8"},
        {.name = "window", .help = "the number of blocks on each side", .initial = "1"},
        {.name = "global", .help = "the number of the first blocks", .initial = "1"}},
-      [](const PartValues& values) -> MakePattern {
+      from_pattern([](const PartValues& values) -> MakePattern {
         return [block = values.whole("size"), window = values.whole("window"),
                 global = values.whole("global")](const PatternSize& size) {
           return block_pattern(size, block_layout((size.keys + block - 1) / block, window, global), block);
         };
-      });
+      }));
 }
 
 AttentionPartRow dilated() {
@@ -81,10 +111,10 @@ AttentionPartRow dilated() {
              "key j is visible if |i − j| = m·dilation and m ≤ window", "Beltagy et al. 2020",
              {{.name = "window", .help = "the number of these keys on each side", .initial = "8"},
               {.name = "dilation", .help = "the distance between them", .initial = "2"}},
-             [](const PartValues& values) -> MakePattern {
+             from_pattern([](const PartValues& values) -> MakePattern {
                return [window = values.whole("window"), dilation = values.whole("dilation")](
                           const PatternSize& size) { return dilated_pattern(size, window, dilation); };
-             });
+             }));
 }
 
 AttentionPartRow global() {
@@ -93,13 +123,8 @@ AttentionPartRow global() {
              "Beltagy et al. 2020; Xiao et al. 2023",
              {{.name = "tokens", .help = "the number of the first tokens", .initial = "1"},
               {.name = "window", .help = "the number of keys on each side", .initial = "8"}},
-             [](const PartValues& values) -> MakePattern {
-               return [window = values.whole("window"),
-                       tokens = values.whole("tokens")](const PatternSize& size) {
-                 std::vector<int64_t> first(static_cast<size_t>(std::min(tokens, size.keys)));
-                 std::iota(first.begin(), first.end(), 0);
-                 return global_pattern(size, window, first);
-               };
+             [](const PartValues& values) {
+               return std::make_unique<Global>(values.whole("tokens"), values.whole("window"));
              });
 }
 
@@ -107,11 +132,11 @@ AttentionPartRow strided() {
   return row("strided", "a query sees the last keys, and before them one key in each stride",
              "key j is visible if i − j < stride or stride divides i − j", "Child et al. 2019",
              {{.name = "stride", .help = "the number of the last keys", .initial = "8"}},
-             [](const PartValues& values) -> MakePattern {
+             from_pattern([](const PartValues& values) -> MakePattern {
                return [stride = values.whole("stride")](const PatternSize& size) {
                  return strided_pattern(size, stride);
                };
-             });
+             }));
 }
 
 AttentionPartRow fixed() {
@@ -120,11 +145,11 @@ AttentionPartRow fixed() {
       "key j is visible if its block is that of i, or j mod stride ≥ stride − summary", "Child et al. 2019",
       {{.name = "stride", .help = "the size of a block", .initial = "8"},
        {.name = "summary", .help = "the number of the last keys of a block", .initial = "1"}},
-      [](const PartValues& values) -> MakePattern {
+      from_pattern([](const PartValues& values) -> MakePattern {
         return [stride = values.whole("stride"), summary = values.whole("summary")](const PatternSize& size) {
           return fixed_pattern(size, stride, summary);
         };
-      });
+      }));
 }
 
 }  // namespace vitrine::nn::parts
@@ -132,7 +157,8 @@ AttentionPartRow fixed() {
 namespace vitrine::nn {
 
 AttentionPartRow pattern_part(const std::string& name, const std::string& help, MakePattern pattern) {
-  return parts::row(name, help, "", "", {}, [pattern](const PartValues&) { return pattern; });
+  return parts::row(name, help, "", "", {},
+                    parts::from_pattern([pattern](const PartValues&) { return pattern; }));
 }
 
 }  // namespace vitrine::nn

@@ -1,6 +1,4 @@
 // A sliding window: a query sees its own position and the W − 1 before it.
-#include <algorithm>
-
 #include "nn/attention/parts/rows.h"
 
 namespace vitrine::nn::parts {
@@ -10,9 +8,8 @@ class Window : public AttentionPart {
  public:
   explicit Window(int64_t width) : width_(width) {}
   bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
-  AttentionMask restrict(AttentionMask mask, int64_t, int64_t, Device) const override {
-    mask.left = std::min(mask.left, width_ - 1);
-    return mask;
+  AttentionMask restrict(AttentionMask mask, int64_t queries, int64_t keys, Device device) const override {
+    return mask.within(width_ - 1, 0, queries, keys, device);
   }
 
  private:

@@ -6,8 +6,10 @@
 
 #include <cmath>
 
+#include "core/creation.h"
 #include "nn/attention/cache.h"
 #include "nn/check_gradients.h"
+#include "nn/transformer/stack.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/ops/reference.h"
@@ -22,10 +24,24 @@ const AttentionSizes kSizes{2, 6, 8};
 
 }  // namespace
 
-TEST_CASE("the initial λ of the paper grows with depth") {
+TEST_CASE("the initial λ of the paper grows with depth, also in a stack") {
   CHECK(DifferentialAttention::initial_for_layer(1) == doctest::Approx(0.2));
   CHECK(DifferentialAttention::initial_for_layer(3) == doctest::Approx(0.8 - 0.6 * std::exp(-0.6)));
   CHECK(DifferentialAttention::initial_for_layer(100) == doctest::Approx(0.8));
+  for (const auto& [name, want] : {std::pair{"differential", std::vector{0.2, 0.8 - 0.6 * std::exp(-0.3)}},
+                                   {"differential=0.35+laser", std::vector{0.35, 0.35}}}) {
+    StackOptions options{.block = {.mixer = {.width = 8, .heads = 2, .name = name}}, .layers = 2};
+    Decoder decoder(options);
+    std::vector<double> got;
+    decoder.apply([&](const std::string&, Module& module) {
+      auto* const attention = dynamic_cast<DifferentialAttention*>(&module);
+      if (attention == nullptr) return;
+      for (Parameter* p : {&attention->first_query, &attention->second_query}) p->assign(zeros({2}));
+      got.push_back(attention->lambda().item());  // exp(0) − exp(0) + λ₀
+    });
+    REQUIRE(got.size() == 2);
+    for (size_t i = 0; i < 2; ++i) CHECK(got[i] == doctest::Approx(want[i]));
+  }
 }
 
 TEST_CASE("gradients of inputs and parameters, with parts, grouped heads and a causal mask") {
@@ -53,6 +69,7 @@ TEST_CASE("a trace shows the difference of the maps, whose rows sum to 1 − λ"
 }
 
 TEST_CASE("a clone has values of its own, and wrong sizes and states are errors") {
+  CHECK_THROWS_WITH_AS(DifferentialAttention({}, kSizes, 1.0), doctest::Contains("λ₀ is 1, wanted"), Error);
   DifferentialAttention attention(parse_attention("alibi"), kSizes);
   const DifferentialAttention copy = attention.clone();
   const Tensor q = cast(test::normal({1, 2, 3, 6}, 1), DType::float32);

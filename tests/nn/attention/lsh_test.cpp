@@ -16,6 +16,7 @@
 #include "ops/join.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
+#include "ops/softmax.h"
 #include "ops/view.h"
 #include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
@@ -87,6 +88,7 @@ LshAttention lsh_attention(const LshSizes& sizes, MixerOptions options = kOption
 TEST_CASE(
     "chunks give what pairs give: rounds, causality, duplicates, padding, and a last chunk that is short") {
   Generator g(6);
+  const ComposedAttention laser(parse_attention("laser"), 2, 4, 13);
   for (const int64_t chunk : {2, 4, 5, 40})
     for (const bool causal : {false, true})
       for (const bool duplicates : {false, true}) {
@@ -103,6 +105,13 @@ TEST_CASE(
         Tensor weights;
         const Tensor y = lsh_attention(qk, v, buckets, o, &weights);
         CHECK(test::distance(matmul(weights, v), y) < 1e-14);
+        LshOptions with_parts = o;
+        with_parts.parts = &laser;
+        for (const double size : {1.0, 200.0}) {  // values near each other, and too far for one anchor
+          const Tensor want = log_sum_exp(unsqueeze(log(weights), -1) + unsqueeze(v * size, -3), {-2});
+          CHECK(test::distance(lsh_attention(qk, v * size, buckets, with_parts),
+                               where(is_finite(want), want, 0.0)) < 1e-12 * size);
+        }
         for (int64_t b = 0; b < 2; ++b)
           for (int64_t h = 0; h < 2; ++h) {
             std::vector<std::vector<int64_t>> own;

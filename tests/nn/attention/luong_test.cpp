@@ -100,6 +100,9 @@ TEST_CASE("coverage is one more term of the tanh, with a gradient") {
     for (size_t s = 0; s < 5; ++s) CHECK(got[row * 5 + s] == doctest::Approx(std::exp(scores[s]) / total));
   }
   CHECK_THROWS_WITH_AS(attention.attend(h, source), doctest::Contains("wanted [2, 3, 5]"), Error);
+  CHECK_THROWS_WITH_AS(LuongAttention({.width = 4, .source_width = 4, .view = LuongView::predictive},
+                                      std::make_shared<ReadOut>()),
+                       doctest::Contains("whose weights do not sum to 1"), Error);
   CHECK_THROWS_WITH_AS(luong(LuongScore::concat, LuongView::global).attend(h, source, {}, 0, coverage),
                        doctest::Contains("wanted none"), Error);
   CHECK_THROWS_WITH_AS(LuongAttention({.width = 4, .source_width = 4, .coverage = true}),

@@ -178,6 +178,28 @@ TEST_CASE("sparse patterns: what each query sees, and each row alone as in the f
                        doctest::Contains("stride is 2 and summary 3, wanted"), Error);
 }
 
+TEST_CASE("global tokens are the mask's window with first keys if it is causal, and else a mask of pairs") {
+  const HeadInputs x;
+  const ComposedAttention attention(parse_attention("global=tokens=2:window=1"), 4, 6, 16),
+      narrow(parse_attention("global=tokens=2:window=1+window=2"), 4, 6, 16),
+      plain(parse_attention("standard"), 4, 6, 16);
+  const auto of = [&](const ComposedAttention& a, AttentionMask mask) {
+    return a.forward(x.q, x.k, x.v, mask);
+  };
+  const std::vector<int64_t> first = {0, 1};
+  const Tensor allowed = global_pattern({5, 7}, 1, first);
+  check_equal(of(attention, {.causal = true}), of(plain, {.causal = true, .left = 1, .first = 2}));
+  check_equal(of(attention, {.causal = true}), of(plain, {.causal = true, .allowed = allowed}));
+  check_equal(of(attention, {}), of(plain, {.allowed = allowed}));
+  // Two windows, of which only one shows the first keys, are no window but a mask of pairs.
+  check_equal(of(attention, {.causal = true, .left = 3}),
+              of(plain, {.causal = true, .left = 3, .allowed = allowed}));
+  check_equal(of(narrow, {.causal = true}), of(plain, {.causal = true, .left = 1}));
+  // Of two windows that show the same keys, the narrower counts.
+  check_equal(of(attention, {.causal = true, .left = 0, .first = 2}),
+              of(plain, {.causal = true, .left = 0, .first = 2}));
+}
+
 TEST_CASE(
     "a part that only prepares leaves the fused path, and decoding with a cache gives what the full pass gives") {
   const ComposedAttention aging(parse_attention("aging"), 4, 6, 16),

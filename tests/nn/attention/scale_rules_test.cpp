@@ -39,6 +39,7 @@ std::vector<Counted> counted_masks() {
   return {{{.causal = true}, {3, 4, 5, 6, 7}},
           {{.causal = true, .left = 2}, {3, 3, 3, 3, 3}},
           {{.causal = true, .left = 4}, {3, 4, 5, 5, 5}},
+          {{.causal = true, .left = 2, .first = 1}, {3, 4, 4, 4, 4}},
           {{.causal = true, .right = 3}, {3, 4, 5, 6, 7}},
           {{}, {7, 7, 7, 7, 7}},
           {{.left = 3, .right = 1}, {4, 5, 5, 5, 4}},
@@ -58,7 +59,11 @@ double factor(const std::string& rule, double n) {
 TEST_CASE("a mask counts the keys that each query sees") {
   for (const Counted& c : counted_masks())
     CHECK(c.mask.visible_keys(kQueries, kKeys, Device::cpu).values() == c.counts);
-  for (const AttentionMask& mask : {AttentionMask{.causal = true}, {.right = 1}, {.left = 1, .right = 0}, {}})
+  for (const AttentionMask& mask : {AttentionMask{.causal = true},
+                                    {.right = 1},
+                                    {.left = 1, .right = 0},
+                                    {.left = 1, .right = 0, .first = 2},
+                                    {}})
     for (const auto& [queries, keys] : {std::pair{4, 2}, {1, 5}, {3, 3}}) {
       const Tensor seen = mask.visible(queries, keys, Device::cpu),
                    all = full({queries, keys}, 1, DType::boolean);

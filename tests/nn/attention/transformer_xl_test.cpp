@@ -84,22 +84,23 @@ TEST_CASE("relative attention is the formula pair by pair, with later keys, grou
     rows.push_back(stack(scores, -1));
   }
   MixerTrace trace;
+  const ComposedAttention read({}, 2, 4, 5);
   const Tensor want = softmax(stack(rows, 2));
-  const Tensor y = relative_attention(q, k, v, r, u, w, {.bias = bias}, &trace);
+  const Tensor y = relative_attention(read, q, k, v, r, u, w, {.bias = bias}, &trace);
   CHECK(test::distance(trace.weights, want) < 1e-14);
   CHECK(test::distance(y, matmul(want, v)) < 1e-14);
   for (const bool causal : {false, true}) {
     const auto report = check_gradients(
         [&](const std::vector<Tensor>& x) {
-          return relative_attention(x[0], x[1], x[2], x[3], x[4], x[5], {.causal = causal});
+          return relative_attention(read, x[0], x[1], x[2], x[3], x[4], x[5], {.causal = causal});
         },
         {q, k, v, r, u, w});
     CHECK_MESSAGE(report.passed, to_string(report));
   }
   AttentionMask none;
   none.allowed = zeros({1, 5}, DType::boolean);
-  CHECK(max(abs(relative_attention(q, k, v, r, u, w, none))).item() == 0);
-  CHECK_THROWS_WITH_AS(relative_attention(q, k, v, slice(r, 1, 0, 6), u, w, {}),
+  CHECK(max(abs(relative_attention(read, q, k, v, r, u, w, none))).item() == 0);
+  CHECK_THROWS_WITH_AS(relative_attention(read, q, k, v, slice(r, 1, 0, 6), u, w, {}),
                        doctest::Contains("wanted [2, 7, 4]"), Error);
 }
 
