@@ -24,21 +24,20 @@ Tensor of_first(const Tensor& x, int64_t first) {
 
 /// The options for the first keys alone. Their positions are not those that a form of so few keys
 /// has, so conditions and slopes become tensors [.., Tq, first].
-AttentionOptions outside_window(const AttentionOptions& o, int64_t queries, int64_t keys,
-                                const Tensor& like) {
-  const Device device = like.device();
+AttentionOptions outside_window(const AttentionOptions& o, int64_t first, const Tensor& q, int64_t keys) {
+  const Device device = q.device();
   const auto positions = [device](int64_t begin, int64_t end) {
     return arange(static_cast<double>(begin), static_cast<double>(end), 1, DType::int64, device);
   };
-  const Tensor distance = positions(0, o.first) - unsqueeze(positions(keys - queries, keys), -1);
+  const Tensor distance = positions(0, first) - unsqueeze(positions(keys - q.size(2), keys), -1);
   AttentionOptions far = o;
   far.causal = false, far.first = 0;  // what is before the window is before the query
   far.left = far.right = AttentionForm::kUnlimited;
   const Tensor outside = less(distance, full({}, static_cast<double>(-o.left), DType::int64, device));
-  far.allowed = o.allowed.defined() ? logical_and(of_first(o.allowed, o.first), outside) : outside;
-  far.bias = of_first(o.bias, o.first);
+  far.allowed = o.allowed.defined() ? logical_and(of_first(o.allowed, first), outside) : outside;
+  far.bias = of_first(o.bias, first);
   if (o.slopes.defined()) {
-    const DType type = accumulation_dtype(like.dtype());
+    const DType type = accumulation_dtype(q.dtype());
     const Tensor alibi = neg(cast(reshape(detach(o.slopes), {-1, 1, 1}), type) * cast(abs(distance), type));
     far.bias = far.bias.defined() ? cast(far.bias, type) + alibi : alibi;
     far.slopes = {};
@@ -61,28 +60,28 @@ bool shows_first_keys(const AttentionForm& form, int64_t keys) {
 
 AttentionResult attention_with_first_keys(const Tensor& q, const Tensor& k, const Tensor& v,
                                           const AttentionOptions& o) {
-  const int64_t queries = q.size(2), keys = k.size(2), first = std::min(o.first, keys);
+  const int64_t first = std::min(o.first, k.size(2));
   AttentionOptions window = o;
   window.first = 0;
-  AttentionOptions all = o;
-  all.first = first;
   const auto near = attention_with_log_sum_exp(q, k, v, window);
   const auto far = attention_with_log_sum_exp(q, slice(k, 2, 0, first), slice(v, 2, 0, first),
-                                              outside_window(all, queries, keys, q));
+                                              outside_window(o, first, q, k.size(2)));
   const Tensor both = stack({near.log_sum_exp, far.log_sum_exp}), log_sum = log_sum_exp(both, {0});
   // [2, B, T, H, 1]: log-sum-exps in the layout of y, which is read in the wide dtype.
   const auto as_rows = [](const Tensor& x) { return unsqueeze(by_position(x), -1); };
   const DType type = both.dtype();
   const Tensor y_near = cast(by_position(near.y), type), y_far = cast(by_position(far.y), type);
+  // A query that sees no key gives 0.
+  const Tensor none = full({}, -std::numeric_limits<double>::infinity(), type, q.device());
+  const Tensor alive = not_equal(log_sum, none), shift = where(alive, log_sum, 0.0);
   Tensor y;
   if (o.read == AttentionRead::mean) {
-    const Tensor weights = softmax(both, 0);
+    const Tensor weights = exp(both - shift);
     y = as_rows(select(weights, 0, 0)) * y_near + as_rows(select(weights, 0, 1)) * y_far;
   } else {
     const Tensor total =
         log_sum_exp(stack({y_near + as_rows(near.log_sum_exp), y_far + as_rows(far.log_sum_exp)}), {0});
-    const Tensor none = full({}, -std::numeric_limits<double>::infinity(), type, q.device());
-    y = where(not_equal(as_rows(log_sum), none), total - as_rows(log_sum), 0.0);
+    y = where(as_rows(alive), total - as_rows(shift), 0.0);
   }
   return {by_position(cast(y, near.y.dtype())), log_sum};
 }

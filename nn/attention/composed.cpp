@@ -33,7 +33,8 @@ ComposedAttention::ComposedAttention(AttentionName name, int64_t heads, int64_t 
       if (const ScaleRule* const rule = parts[i]->scale())
         if ((name_.parts[i].row->stage == Stage::scale) == owners) rule_ = *rule;
   AttentionOptions options;
-  folds_ = std::all_of(parts.begin(), parts.end(), [&](const auto& part) { return part->fold(options, {}); });
+  folded_ = 0;
+  while (folded_ < parts.size() && parts[folded_]->fold(options, {})) ++folded_;
   scale_ = scale_of(common_keys());
 }
 
@@ -75,12 +76,10 @@ void ComposedAttention::check_cacheable() const {
 ComposedAttention::Choice ComposedAttention::choose(bool weights_wanted) const {
   if (weights_wanted)
     return {Path::generic, "generic: the weights are asked for, so they are kept as a tensor [B, H, Tq, Tk]"};
-  AttentionOptions options;
-  for (size_t i = 0; i < parts.size() && !folds_; ++i)
-    if (!parts[i]->fold(options, {}))
-      return {Path::generic,
-              fmt::format("generic: {} changes scores or weights in a way that the fused op does not know",
-                          name_of(i))};
+  if (!folds())
+    return {Path::generic,
+            fmt::format("generic: {} changes scores or weights in a way that the fused op does not know",
+                        name_of(folded_))};
   const Tape* const tape = Tape::recording();
   if (tape != nullptr && tape->order() > 1)
     return {Path::definition,
@@ -282,7 +281,7 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
     trace->weights = weights, trace->visible = visible;
     for (const auto& part : parts) trace->distribution = trace->distribution && part->traits().distribution;
   }
-  const bool empty_rows = mask.allowed.defined() || mask.bias.defined() || !folds_ || keys < queries;
+  const bool empty_rows = mask.allowed.defined() || mask.bias.defined() || !folds() || keys < queries;
   const ReadOut* const owned = read_out();
   const Tensor y = owned
                        ? owned->read({weights, are_softmax ? scores : Tensor(), visible, empty_rows}, values)

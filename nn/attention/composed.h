@@ -65,6 +65,7 @@ class ComposedAttention : public Attention {
   Tensor scaled_dot_products(const Tensor& q, const Tensor& k, const Tensor& row_scale) const;
   Tensor modify(Tensor scores, const AttentionMask& mask, MixerTrace* trace) const;
   Tensor normalized_by_part(const Tensor& scores) const;
+  bool folds() const { return folded_ == parts.size(); }
   template <class F>
   auto owned_stage(const char* what, F&& stage) const;
   Tensor generic(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
@@ -73,7 +74,7 @@ class ComposedAttention : public Attention {
   AttentionName name_;
   AttentionSizes sizes_;
   ScaleRule rule_;
-  bool folds_;  // every part can be folded into the fused op
+  size_t folded_;  // the first part that cannot be folded into the fused op; parts.size() if all can
   double scale_;
 };
 

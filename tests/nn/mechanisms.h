@@ -33,7 +33,7 @@ inline std::vector<std::string> mechanisms() {
        {"optimal=32", "optimal=visible", "cosine=visible", "scale=0.3", "rotary=interleaved:theta=500",
         "rotary=share=0.5", "dilated=1:2", "global=tokens=1:window=1", "strided=3", "fixed=stride=3",
         "laser+qk_norm+alibi", "laser+cosine+rotary+temperature", "laser+softcap=3+entropy",
-        "laser+entropy=visible+alibi"})
+        "laser+entropy=visible+alibi", "laser+entmax+t5"})
     names.push_back(name);
   return names;
 }

@@ -32,7 +32,7 @@ class Entmax : public AttentionPart {
     const Tensor size = sum(inside, {-1}, KeepAxes::yes), m = sum(inside * z, {-1}, KeepAxes::yes) / size,
                  q = sum(inside * square(z), {-1}, KeepAxes::yes) / size;
     const Tensor weights = square(relu(z - threshold(size, m, q)));
-    return where(greater(scores, full_like(scores, -INFINITY)), weights, 0.0);
+    return where(not_equal(scores, full_like(scores, -INFINITY)), weights, 0.0);  // NaN stays
   }
 
  private:

@@ -29,7 +29,7 @@ class Sparsemax : public AttentionPart {
     // as those of hidden keys, have no order, so a sort has no derivative there.
     const Tensor size = sum(inside, {-1}, KeepAxes::yes);
     const Tensor weights = relu(z - (sum(inside * z, {-1}, KeepAxes::yes) - 1) / size);
-    return where(greater(scores, full_like(scores, -INFINITY)), weights, 0.0);
+    return where(not_equal(scores, full_like(scores, -INFINITY)), weights, 0.0);  // NaN stays
   }
 
  private:
