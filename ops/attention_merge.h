@@ -3,7 +3,8 @@
 
 #include "ops/attention.h"
 
-namespace vitrine::detail {
+namespace vitrine {
+namespace detail {
 
 /// Attention with a sink: y is multiplied by the share of the keys, Σ e^s/(e^sink + Σ e^s) =
 /// σ(log Σ e^s − sink).
@@ -17,4 +18,5 @@ bool shows_first_keys(const AttentionForm& form, int64_t keys);
 AttentionResult attention_with_first_keys(const Tensor& q, const Tensor& k, const Tensor& v,
                                           const AttentionOptions& options);
 
-}  // namespace vitrine::detail
+}  // namespace detail
+}  // namespace vitrine

@@ -74,7 +74,7 @@ class ComposedAttention : public Attention {
   AttentionName name_;
   AttentionSizes sizes_;
   ScaleRule rule_;
-  size_t folded_;  // the first part that cannot be folded into the fused op; parts.size() if all can
+  size_t folded_;  // the first part that the fused op cannot express, or parts.size()
   double scale_;
 };
 

@@ -22,8 +22,8 @@ class DifferentialAttention : public Attention {
   /// is an error.
   DifferentialAttention(const AttentionName& parts, const AttentionSizes& sizes,
                         std::optional<double> initial = {}, double eps = 1e-5);
-  /// λ₀ = 0.8 − 0.6·exp(−0.3·(layer − 1)) for layer 1, 2, …: it grows from 0.2 to 0.8, which is also
-  /// that of an attention outside a stack (layer 0).
+  /// λ₀ = 0.8 − 0.6·exp(−0.3·(layer − 1)) for layer 1, 2, …: it grows from 0.2 to 0.8. For layer 0,
+  /// an attention outside a stack, it is 0.8.
   static double initial_for_layer(int64_t layer);
 
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,

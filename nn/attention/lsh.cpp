@@ -144,8 +144,8 @@ void check_operands(const Tensor& qk, const Tensor& v, const Tensor& buckets, co
         "lsh_attention: valid is {}, wanted bool {}", describe(o.valid), rows);
 }
 
-/// The weights [R, B, H, N, 2·chunk], which sum to 1 over rounds and keys, read the values
-/// [B, H, N, Dv] → [B, H, N, Dv].
+/// What is read of the values [B, H, N, Dv] by the weights [R, B, H, N, 2·chunk], which sum to 1
+/// over rounds and keys: [B, H, N, Dv].
 Tensor read_rounds(const Rounds& rounds, const Tensor& weights, const Tensor& values, const Tensor& visible,
                    const ReadOut* read_out) {
   const Tensor by_chunk = rounds.in_chunks(rounds.to_slots(weights)), seen = rounds.seen_by_chunk(values, 0);

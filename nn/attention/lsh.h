@@ -1,6 +1,6 @@
 // Attention by locality-sensitive hashing, the attention of the Reformer (Kitaev, Kaiser, Levskaya
-// 2020): a query sees only keys with the same hash. For a given number of buckets its cost is linear
-// in the sequence.
+// 2020): a query sees only keys with the same hash. For a given number of buckets its cost is
+// linear in the sequence.
 #pragma once
 
 #include <memory>

@@ -5,8 +5,8 @@
 
 namespace vitrine::nn {
 
-/// The biases from which softplus makes the initial steps Δ: `count` numbers, float32, evenly spaced
-/// in their logarithms from 0.001 to 0.1.
+/// The biases from which softplus makes the initial steps Δ: `count` numbers from 0.001 to 0.1,
+/// evenly spaced in their logarithms, float32.
 Tensor initial_steps(int64_t count);
 
 }  // namespace vitrine::nn

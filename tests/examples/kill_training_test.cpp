@@ -1,5 +1,5 @@
-// Training that is killed at random moments, and continued from its last checkpoint. VITRINE_KILLS is
-// the number of kills, by default 4.
+// Training that is killed at random moments, and continued from its last checkpoint. VITRINE_KILLS
+// is the number of kills, by default 4.
 #include <chrono>
 #include <filesystem>
 #include <random>

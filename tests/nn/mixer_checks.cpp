@@ -216,8 +216,8 @@ Finding low_precision(const char* check, const std::string& name, DType dtype, d
   const Tensor x = cast(input(), dtype);
   const auto got = run(*mixer, x, call_of(name)), want = run(*wide, cast(x, DType::float64), call_of(name));
   double error = 0;
-  // y, and the gradient of x. The gradient of sparsemax jumps where a weight becomes 0, and rounding
-  // may lead over such a place.
+  // y, and the gradient of x. The gradient of sparsemax jumps where a weight becomes 0, and
+  // rounding may lead over such a place.
   const size_t compared = name.find("sparsemax") == std::string::npos ? 2 : 1;
   for (size_t i = 0; i < compared; ++i)
     error = std::max(error, spec::distance(got[i].values(), want[i].values(), 0.1));

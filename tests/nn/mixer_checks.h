@@ -27,8 +27,8 @@ enum class Depth {
   whole,
 };
 
-/// Runs the checks of this depth on a small mixer with random parameters, or on a module by its name
-/// in tests/nn/modules.h. A name that cannot be
+/// Runs the checks of this depth on a small mixer with random parameters, or on a module with a
+/// name of tests/nn/modules.h. A name that cannot be
 /// made has one finding, "made", with the reason. A refusal must name a part or the base of the
 /// name; any other error is a failure.
 std::vector<Finding> check_mixer(const std::string& name, Depth depth);

@@ -13,7 +13,7 @@
 namespace vitrine::test {
 
 /// A module as a mixer: x [B, T, 8] → y [B, T', C']. A module of two sequences gets a second one
-/// that is computed from x and has another length. Mixers of modules hide nothing and have no state.
+/// that is computed from x and has another length. Such a mixer hides nothing and has no state.
 struct ModuleRow {
   std::string name, help, formula, source;
   std::function<std::unique_ptr<nn::Mixer>()> make;

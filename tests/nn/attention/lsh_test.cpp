@@ -107,7 +107,7 @@ TEST_CASE(
         CHECK(test::distance(matmul(weights, v), y) < 1e-14);
         LshOptions with_parts = o;
         with_parts.parts = &laser;
-        for (const double size : {1.0, 200.0}) {  // values near each other, and too far for one anchor
+        for (const double size : {1.0, 200.0}) {  // near each other, and too far for one anchor
           const Tensor want = log_sum_exp(unsqueeze(log(weights), -1) + unsqueeze(v * size, -3), {-2});
           CHECK(test::distance(lsh_attention(qk, v * size, buckets, with_parts),
                                where(is_finite(want), want, 0.0)) < 1e-12 * size);
