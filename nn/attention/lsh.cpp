@@ -144,15 +144,16 @@ void check_operands(const Tensor& qk, const Tensor& v, const Tensor& buckets, co
         "lsh_attention: valid is {}, wanted bool {}", describe(o.valid), rows);
 }
 
-/// What is read of the values [B, H, N, Dv] by the weights [R, B, H, N, 2·chunk], which sum to 1
-/// over rounds and keys: [B, H, N, Dv].
+/// What weights [R, B, H, N, 2·chunk], which sum to 1 over rounds and keys, read of the values
+/// [B, H, N, Dv]: the same shape.
 Tensor read_rounds(const Rounds& rounds, const Tensor& weights, const Tensor& values, const Tensor& visible,
                    const ReadOut* read_out) {
   const Tensor by_chunk = rounds.in_chunks(rounds.to_slots(weights)), seen = rounds.seen_by_chunk(values, 0);
   if (read_out == nullptr) return sum(rounds.to_positions(matmul(by_chunk, seen)), {0});
   const auto rounds_last = [](const Tensor& x) { return permute(x, {1, 2, 3, 0, 4}); };
   const Tensor reads = rounds_last(rounds.to_positions(read_shares(*read_out, by_chunk, visible, seen)));
-  const Tensor shares = transpose(rounds_last(sum(weights, {-1}, KeepAxes::yes)));  // [B, H, N, 1, R]
+  // [B, H, N, 1, R]
+  const Tensor shares = transpose(rounds_last(sum(weights, {-1}, KeepAxes::yes)));
   const Tensor shown = greater(shares, zeros({}, shares.dtype(), shares.device()));
   return squeeze(read_shares(*read_out, shares, shown, reads), {-2});
 }

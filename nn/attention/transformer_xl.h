@@ -14,8 +14,8 @@ namespace vitrine::nn {
 /// softmax(((q_i + u)·k_j + (q_i + w)·r_{i−j})/√D)·v, where i − j is the distance of query and key
 /// and the last query is aligned with the last key. q [B, H, Tq, D], k and v [B, H, Tk, D],
 /// r [H, Tk + Tq − 1, D] from the distance Tk − 1 down to 1 − Tq, u and w [H, D]. A query that sees
-/// no key gives 0. `read` computes it as attention of q + u with a bias of the scores. Its parts may
-/// change the mask, the weights and the read of the values.
+/// no key gives 0. `read` computes it as attention of q + u with a bias of the scores. Its parts
+/// may change the mask, the weights and the read of the values.
 Tensor relative_attention(const ComposedAttention& read, const Tensor& q, const Tensor& k, const Tensor& v,
                           const Tensor& r, const Tensor& u, const Tensor& w, const AttentionMask& mask,
                           MixerTrace* trace = nullptr);
