@@ -36,6 +36,7 @@ AttentionMask MemoryTokens::before(const AttentionMask& mask, int64_t time) cons
     if (x->size(-2) == time) first[first.size() - 2] = count;
     *x = pad(*x, first, none, PadMode::constant, x->dtype() == DType::boolean ? 1 : 0);
   }
+  if (mask.first > 0) longer.first += count;
   return longer;
 }
 

@@ -24,8 +24,9 @@ class MemoryTokens : public Module {
   explicit MemoryTokens(const Tensor& rows);
   Tensor before(const Tensor& x) const;  ///< [B, T, C] → [B, M + T, C]
   /// The mask of the joined sequence, for the mask of one with `time` positions. A window counts
-  /// the memory as positions. `allowed` and `bias` must have keys on their last axis, and queries
-  /// on the one before or 1; the memory sees all keys and is seen by all queries.
+  /// the memory as positions; if it shows the first keys, it shows the memory too. `allowed` and
+  /// `bias` must have keys on their last axis, and queries on the one before or 1; the memory sees
+  /// all keys and is seen by all queries.
   AttentionMask before(const AttentionMask& mask, int64_t time) const;
   Tensor lengths(const Tensor& lengths) const;  ///< int64 [B]: lengths of the joined rows
   Tensor rest(const Tensor& y) const;           ///< [B, M + T, ...] → [B, T, ...]

@@ -106,6 +106,8 @@ TEST_CASE(
       memory, [&](const std::vector<Tensor>& t) { return encoder.forward(memory.before(t[0])); },
       {slice(x, 0, 0, 1)});
   CHECK_MESSAGE(report.passed, to_string(report));
+  CHECK(memory.before(AttentionMask{.left = 1, .first = 1}, 5).first == 1 + memory.tokens.shape()[0]);
+  CHECK(memory.before(AttentionMask{.left = 1}, 5).first == 0);
   CHECK(test::distance(memory.clone().before(x), memory.before(x)) == 0);
   CHECK_THROWS_WITH_AS(MemoryTokens(0, 8), doctest::Contains("wanted numbers above 0"), Error);
   CHECK_THROWS_WITH_AS(memory.before(test::normal({2, 5, 6}, 1)), doctest::Contains("wanted [B, T, 8]"),
