@@ -25,7 +25,7 @@ struct AttentionForm {
   bool causal = false;         ///< keys after the query's position (the future) are hidden
   int64_t left = kUnlimited;   ///< window: keys more than this before the position are hidden
   int64_t right = kUnlimited;  ///< window: keys more than this after the position are hidden
-  int64_t first = 0;           ///< window: `left` does not hide the first keys, as many as this
+  int64_t first = 0;           ///< window: `left` never hides the first keys, as many as this
   double softcap = 0;          ///< c: the scores become c·tanh(s/c); 0 means no softcap
   AttentionRead read = AttentionRead::mean;
 };

@@ -36,6 +36,12 @@ bool is_linear_in_values(const ComposedAttention& read) {
 
 }  // namespace
 
+const std::vector<Stage>& LatentAttention::stages() {
+  static const std::vector<Stage> stages = {Stage::scale,    Stage::modify, Stage::mask,   Stage::normalize,
+                                            Stage::reweight, Stage::read,   Stage::combine};
+  return stages;
+}
+
 LatentAttention::LatentAttention(const MixerOptions& o, const LatentSizes& sizes, const AttentionName& parts)
     : query(o.width, o.width + o.heads * resolved(o, sizes).rotary, o.bias.query),
       down(o.width, resolved(o, sizes).rank + resolved(o, sizes).rotary, o.bias.key),
@@ -45,7 +51,9 @@ LatentAttention::LatentAttention(const MixerOptions& o, const LatentSizes& sizes
       out(o.width, o.width, o.bias.out, o.out_deviation),
       read(parts, o.heads, o.width / o.heads + resolved(o, sizes).rotary, o.context),
       options_(o),
-      sizes_(resolved(o, sizes)) {}
+      sizes_(resolved(o, sizes)) {
+  check_stages("latent", parts, stages());
+}
 
 Tensor LatentAttention::forward(const Tensor& x, const MixerCall& call) const {
   const int64_t heads = options_.heads, size = options_.width / heads;

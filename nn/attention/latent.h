@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "nn/attention/composed.h"
 #include "nn/layers/norm.h"
@@ -30,6 +31,7 @@ class LatentAttention : public Mixer {
  public:
   explicit LatentAttention(const MixerOptions& options, const LatentSizes& sizes = {},
                            const AttentionName& parts = {});
+  static const std::vector<Stage>& stages();  ///< of the parts that it accepts
   Tensor forward(const Tensor& x, const MixerCall& call = {}) const override;
   std::unique_ptr<DecodingState> make_state(int64_t batch, int64_t capacity) const override;
   std::string kind() const override { return "attention"; }

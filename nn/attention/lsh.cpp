@@ -116,19 +116,23 @@ Tensor visible_pairs(const Rounds& rounds, const Tensor& keys, bool causal) {
   return logical_or(shown, logical_and(logical_and(equal(keys, queries), valid), alone));
 }
 
-/// [R, B, H, chunks, chunk, 2·chunk]: in how many rounds a pair has one bucket and is in one chunk,
-/// or the key's chunk is the one before.
-Tensor times_shown(const Rounds& rounds, DType type) {
-  Tensor count;
-  for (int64_t round = 0; round < rounds.count; ++round) {
+/// bool [R, B, H, chunks, chunk, 2·chunk]: whether an earlier round has the pair in one bucket, and
+/// in one chunk or with the key's chunk before. Undefined for a single round.
+Tensor shown_before(const Rounds& rounds) {
+  const Device device = rounds.positions().device();
+  const Tensor own = reshape(arange(0, static_cast<double>(rounds.count), 1, DType::int64, device),
+                             {rounds.count, 1, 1, 1, 1, 1});
+  Tensor before;
+  for (int64_t round = 0; round + 1 < rounds.count; ++round) {
     const Tensor number = rounds.bucket_and_chunk(round), queries = rounds.in_chunks(number);
     const auto equals = [&](const Tensor& keys) {
       return equal(queries, transpose(rounds.seen_by_chunk(keys, -1)));
     };
-    const Tensor once = cast(logical_or(equals(number), equals(number + 1)), type);
-    count = count.defined() ? count + once : once;
+    const Tensor later = logical_and(logical_or(equals(number), equals(number + 1)),
+                                     greater(own, full_like(own, static_cast<double>(round))));
+    before = before.defined() ? logical_or(before, later) : later;
   }
-  return count;
+  return before;
 }
 
 void check_operands(const Tensor& qk, const Tensor& v, const Tensor& buckets, const LshOptions& o) {
@@ -178,8 +182,8 @@ Tensor lsh_attention(const Tensor& qk0, const Tensor& v0, const Tensor& buckets,
   Tensor scores = matmul(rounds.in_chunks(slots_of(qk0)),
                          transpose(rounds.seen_by_chunk(slots_of(l2_normalize(cast(qk0, type))), 0))) /
                   std::sqrt(static_cast<double>(qk0.size(3)));
-  if (!o.duplicates && rounds.count > 1) scores = scores - log(maximum(times_shown(rounds, type), 1));
-  const Tensor visible = visible_pairs(rounds, keys, o.causal);
+  Tensor visible = visible_pairs(rounds, keys, o.causal);
+  if (!o.duplicates && rounds.count > 1) visible = logical_and(visible, logical_not(shown_before(rounds)));
   scores = where(visible, scores, -INFINITY);
 
   // For each position, what all rounds show is one row of the weights: [B, H, N, R·2·chunk].
@@ -202,8 +206,9 @@ Tensor lsh_attention(const Tensor& qk0, const Tensor& v0, const Tensor& buckets,
 
 namespace {
 
-const MixerOptions& checked(const MixerOptions& o) {
+const MixerOptions& checked(const MixerOptions& o, const AttentionName& parts) {
   check_heads("lsh", o.width, o.heads, o.key_heads);
+  check_stages("lsh", parts, LshAttention::stages());
   return o;
 }
 
@@ -230,8 +235,13 @@ Tensor valid_keys(const AttentionMask& mask, int64_t batch, int64_t time) {
 
 }  // namespace
 
+const std::vector<Stage>& LshAttention::stages() {
+  static const std::vector<Stage> stages = {Stage::normalize, Stage::read};
+  return stages;
+}
+
 LshAttention::LshAttention(const MixerOptions& o, const LshSizes& sizes, const AttentionName& parts)
-    : query_key(checked(o).width, o.width, o.bias.query),
+    : query_key(checked(o, parts).width, o.width, o.bias.query),
       value(o.width, o.width / o.heads * (o.key_heads ? o.key_heads : o.heads), o.bias.value),
       out(o.width, o.width, o.bias.out, o.out_deviation),
       rotations(randn({sizes.rounds, o.width / o.heads, buckets_of(sizes, o.context) / 2})),
@@ -269,6 +279,8 @@ Tensor LshAttention::forward(const Tensor& x, const MixerCall& call) const {
     call.trace->weights = of_queries(weights);
     call.trace->scale = 1 / std::sqrt(static_cast<double>(qk.size(3)));
     call.trace->visible = mask.visible(x.size(1), time, x.device());
+    for (const auto& part : parts.parts)
+      call.trace->distribution = call.trace->distribution && part->traits().distribution;
   }
   return out.forward(join_heads(of_queries(y)));
 }

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "nn/attention/composed.h"
 #include "nn/layers/linear.h"
@@ -23,7 +24,7 @@ struct LshOptions {
   /// rounds; if false, it counts once in all.
   bool duplicates = false;
   Tensor valid = {};  ///< bool [B, T], false for padding; undefined: all positions are valid
-  /// Its parts may change the softmax and the read of the values. nullptr: softmax and mean
+  /// The parts of this attention replace the softmax and the read. nullptr: softmax and mean
   const ComposedAttention* parts = nullptr;
 };
 
@@ -54,6 +55,7 @@ class LshAttention : public Mixer {
  public:
   explicit LshAttention(const MixerOptions& options, const LshSizes& sizes = {},
                         const AttentionName& parts = {});
+  static const std::vector<Stage>& stages();  ///< of the parts that it accepts
   /// Errors: a source, a bias, a window, and a mask other than padding, since the pairs of
   /// positions come from the hashes.
   Tensor forward(const Tensor& x, const MixerCall& call = {}) const override;
@@ -65,7 +67,7 @@ class LshAttention : public Mixer {
 
   Linear query_key, value, out;  ///< [C, C], [Hkv·D, C] and [C, C]
   Tensor rotations;              ///< [R, D, b/2]
-  ComposedAttention parts;       ///< for its parts alone
+  ComposedAttention parts;       ///< its forward is never called
 
  private:
   MixerOptions options_;

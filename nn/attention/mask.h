@@ -16,7 +16,9 @@ struct AttentionMask {
   /// A sliding window: at most this many keys before the position of the query
   int64_t left = AttentionForm::kUnlimited;
   int64_t right = AttentionForm::kUnlimited;  ///< at most this many keys after it
-  int64_t first = 0;                          ///< `left` does not hide so many of the first keys
+  /// `left` never hides the first keys, as many as this. They are the first keys of the tensor,
+  /// also if `start` says that a row begins later. Without a window it has no effect.
+  int64_t first = 0;
   Tensor allowed = {};  ///< bool, true = visible, broadcast to [B, H, Tq, Tk]; undefined: all
   Tensor bias = {};     ///< added to the scores, broadcast to [B, H, Tq, Tk]
   /// int64 [B]: position 0 of row b is key start[b], for parts that count positions from the start.

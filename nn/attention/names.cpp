@@ -168,6 +168,34 @@ std::string help_lines(const std::string& name, const std::string& help, const s
   return text;
 }
 
+namespace {
+
+const char* name_of(Stage stage) {
+  switch (stage) {
+    case Stage::prepare: return "queries, keys or values";
+    case Stage::extend: return "keys and values";
+    case Stage::score:
+    case Stage::modify: return "scores";
+    case Stage::scale: return "scale of scores";
+    case Stage::mask: return "mask";
+    case Stage::normalize: return "normalization of weights";
+    case Stage::reweight: return "weights";
+    case Stage::read: return "read of the values";
+    case Stage::combine: return "heads";
+  }
+  return "";
+}
+
+}  // namespace
+
+void check_stages(const std::string& base, const AttentionName& parts, const std::vector<Stage>& accepted) {
+  for (const PartChoice& part : parts.parts)
+    check(std::find(accepted.begin(), accepted.end(), part.row->stage) != accepted.end(),
+          "mixer: {} takes no part {}: {}", base, part.row->name,
+          accepted.empty() ? base + " computes all of its steps itself"
+                           : fmt::format("no part can change its {}", name_of(part.row->stage)));
+}
+
 std::string attention_parts() {
   std::string text;
   for (const Row& row : table()) text += help_lines(row.name, row.help, row.source, row.options);

@@ -36,6 +36,8 @@ std::unique_ptr<Attention> make_attention(const std::string& name, const Attenti
 /// True if a part of the name makes the scores depend on positions, so that a model adds no
 /// position embedding.
 bool brings_positions(const AttentionName& name, const AttentionSizes& sizes);
+/// Checks that the mixer `base` accepts the stages of all parts. Errors name the part.
+void check_stages(const std::string& base, const AttentionName& parts, const std::vector<Stage>& accepted);
 /// A help text: the parts that parse_attention knows, one per line with a description.
 std::string attention_parts();
 

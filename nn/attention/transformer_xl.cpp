@@ -46,12 +46,16 @@ class SegmentState : public DecodingState {
 
 /// The mask for the last `kept` of `keys` keys.
 AttentionMask of_last(AttentionMask mask, int64_t keys, int64_t kept) {
+  const int64_t dropped = keys - kept;
+  mask.first = std::max<int64_t>(mask.first - dropped, 0);
+  if (mask.start.defined()) mask.start = maximum(mask.start - static_cast<double>(dropped), 0);
   for (Tensor* x : {&mask.allowed, &mask.bias})
     if (x->defined() && x->size(-1) == keys) *x = slice(*x, -1, keys - kept);
   return mask;
 }
 
-const MixerOptions& with_even_heads(const MixerOptions& o) {
+const MixerOptions& checked(const MixerOptions& o, const AttentionName& parts) {
+  check_stages("transformer_xl", parts, TransformerXl::stages());
   check(o.width > 0 && o.heads > 0 && o.width % (2 * o.heads) == 0 && o.key_heads >= 0 &&
             (o.key_heads == 0 || o.heads % o.key_heads == 0),
         "transformer_xl: a width of {} for {} heads and {} key heads, wanted an even number of channels per "
@@ -71,6 +75,10 @@ Tensor relative_attention(const ComposedAttention& read, const Tensor& q, const 
             w.shape() == u.shape(),
         "relative_attention: r is {}, u {} and w {}, wanted [{}, {}, {}] and twice [{}, {}]", r.shape(),
         u.shape(), w.shape(), heads, keys + queries - 1, size, heads, size);
+  check_stages("relative_attention", read.name(), TransformerXl::stages());
+  check(read.sizes().head_size == size,
+        "relative_attention: `read` is made for heads of {} channels, and q has {}", read.sizes().head_size,
+        size);
   const DType type = accumulation_dtype(q.dtype());
   const Tensor by_distance = matmul(cast(q, type) + unsqueeze(cast(w, type), 1), transpose(cast(r, type)));
   const Tensor of_positions = by_pair(by_distance * read.scale(), keys);
@@ -81,8 +89,14 @@ Tensor relative_attention(const ComposedAttention& read, const Tensor& q, const 
   return y;
 }
 
+const std::vector<Stage>& TransformerXl::stages() {
+  static const std::vector<Stage> stages = {Stage::mask, Stage::normalize, Stage::reweight, Stage::read,
+                                            Stage::combine};
+  return stages;
+}
+
 TransformerXl::TransformerXl(const MixerOptions& o, int64_t memory, const AttentionName& parts)
-    : query(with_even_heads(o).width, o.width, o.bias.query),
+    : query(checked(o, parts).width, o.width, o.bias.query),
       key_value(o.width, 2 * o.width / o.heads * (o.key_heads ? o.key_heads : o.heads), o.bias.key),
       relative(o.width, o.width, Bias::no),
       out(o.width, o.width, o.bias.out, o.out_deviation),
@@ -129,8 +143,10 @@ std::unique_ptr<DecodingState> TransformerXl::make_state(int64_t, int64_t) const
 }
 
 std::string TransformerXl::explain(const MixerCall& call) const {
-  return fmt::format("transformer_xl: a state holds the inputs of the last {} positions; {}", memory_,
-                     read.explain(call.trace != nullptr, call.mask));
+  return fmt::format(
+      "transformer_xl: a state holds the inputs of the last {} positions; the term of distances "
+      "is a bias, kept as a tensor [B, H, Tq, Tk]; {}",
+      memory_, read.explain(call.trace != nullptr, call.mask));
 }
 
 void TransformerXl::fields(Fields& f) {

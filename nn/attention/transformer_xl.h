@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "nn/attention/composed.h"
 #include "nn/layers/linear.h"
@@ -32,7 +33,9 @@ class TransformerXl : public Mixer {
  public:
   /// `memory`: the positions that a state holds; 0 = the context.
   explicit TransformerXl(const MixerOptions& options, int64_t memory = 0, const AttentionName& parts = {});
-  /// A mask counts the positions of the state as keys; those that it has dropped are ignored.
+  static const std::vector<Stage>& stages();  ///< of the parts that it accepts
+  /// A mask counts the positions of the state as keys; those that it has dropped are ignored. Parts
+  /// that count positions from the start, such as `global`, count from the oldest that it holds.
   Tensor forward(const Tensor& x, const MixerCall& call = {}) const override;
   std::unique_ptr<DecodingState> make_state(int64_t batch, int64_t capacity) const override;
   std::string kind() const override { return "attention"; }

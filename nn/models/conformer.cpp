@@ -77,7 +77,11 @@ Conformer::Conformer(const ConformerOptions& o)
       options_(o) {
   check(o.layers >= 1 && o.classes >= 2, "Conformer: {} layers and {} classes, wanted at least 1 and 2",
         o.layers, o.classes);
-  for (int64_t i = 0; i < o.layers; ++i) blocks.push_back(std::make_unique<ConformerBlock>(o));
+  for (int64_t i = 0; i < o.layers; ++i) {
+    ConformerOptions block = o;
+    block.mixer.layer = i + 1;
+    blocks.push_back(std::make_unique<ConformerBlock>(block));
+  }
   named_parameters();  // sets the parameters' names, for messages and drawings
 }
 

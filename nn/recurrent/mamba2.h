@@ -34,7 +34,7 @@ class Mamba2 : public CausalMixer {
   Linear in;             ///< [2·D + 2·N + H, C]
   CausalConv1d conv;     ///< [D + 2·N, kernel]
   Parameter step;        ///< [H]; starts so that Δ is from 0.001 to 0.1
-  Parameter rates;       ///< [H]; start evenly from log(1) to log(16)
+  Parameter rates;       ///< [H]; e^rate starts evenly spaced from 1 to 16
   Parameter skip;        ///< [H], starts as 1
   Parameter norm_scale;  ///< [D], starts as 1
   Linear out;            ///< [C, D]

@@ -33,22 +33,6 @@ const MixerRow* find_base(const std::string& name) {
   return found == rows.end() ? nullptr : &*found;
 }
 
-const char* name_of(Stage stage) {
-  switch (stage) {
-    case Stage::prepare: return "queries, keys or values";
-    case Stage::extend: return "keys and values to extend";
-    case Stage::score: return "scores";
-    case Stage::scale: return "scale of scores";
-    case Stage::modify: return "scores to modify";
-    case Stage::mask: return "mask of pairs of positions";
-    case Stage::normalize: return "weights to normalize";
-    case Stage::reweight: return "weights to change";
-    case Stage::read: return "weights that read values";
-    case Stage::combine: return "heads";
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string MixerName::text() const {
@@ -77,12 +61,7 @@ MixerName parse_mixer(const std::string& name) {
   if (!others.empty() || result.base == nullptr || name.ends_with('+'))
     result.parts = parse_parts(others, name, bases);
   if (result.base == nullptr) result.base = &table().front(), result.base_text = result.base->name;
-  const auto& stages = result.base->stages;
-  for (const PartChoice& part : result.parts.parts)
-    check(std::find(stages.begin(), stages.end(), part.row->stage) != stages.end(),
-          "mixer: {} takes no part {}: {} {}", result.base->name, part.row->name, result.base->name,
-          stages.empty() ? "computes all of its steps itself"
-                         : fmt::format("has no {}", name_of(part.row->stage)));
+  check_stages(result.base->name, result.parts, result.base->stages);
   return result;
 }
 

@@ -28,6 +28,7 @@ struct MixerRow {
   std::function<std::unique_ptr<Attention>(const AttentionName& parts, const AttentionSizes&,
                                            const PartValues&)>
       attention = {};
+  /// Makes the mixer with these parts.
   std::function<std::unique_ptr<Mixer>(const MixerOptions&, const AttentionName& parts, const PartValues&)>
       make = {};
 };

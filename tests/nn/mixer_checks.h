@@ -28,9 +28,8 @@ enum class Depth {
 };
 
 /// Runs the checks of this depth on a small mixer with random parameters, or on a module with a
-/// name of tests/nn/modules.h. A name that cannot be
-/// made has one finding, "made", with the reason. A refusal must name a part or the base of the
-/// name; any other error is a failure.
+/// name of tests/nn/modules.h. A name that cannot be made has one finding, "made", with the reason.
+/// A refusal must name a part or the base of the name; any other error is a failure.
 std::vector<Finding> check_mixer(const std::string& name, Depth depth);
 
 /// Checks that a row has an effect: that its outputs differ from those of standard attention, and

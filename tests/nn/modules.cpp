@@ -158,7 +158,7 @@ const std::vector<ModuleRow>& module_rows() {
       luong("luong_global", "attention of a decoder to all states of its encoder",
             "c = Σ_j softmax_j(hᵀ·W·s_j)·s_j, y = tanh(W_c·[c; h])",
             {.width = kModuleWidth, .source_width = kModuleWidth}),
-      luong("luong_laser", "luong_global that reads by LASER",
+      luong("luong_laser", "attention of a decoder to the states of its encoder, read by LASER",
             "c = log Σ_j softmax_j(hᵀ·W·s_j)·e^(s_j), y = tanh(W_c·[c; h])",
             {.width = kModuleWidth, .source_width = kModuleWidth}, std::make_shared<LaserReadOut>()),
       luong("luong_local_m", "attention of a decoder to the states around its own position",
@@ -183,7 +183,7 @@ const std::vector<ModuleRow>& module_rows() {
                   const Alignment both = soft_alignment(m.forward(x), second_sequence(x));
                   return concat({both.a, both.b}, 1);
                 })},
-      {"laser_alignment", "soft_alignment that reads by LASER",
+      {"laser_alignment", "two sequences, each with what it reads of the other one by LASER",
        "c_i = log Σ_j softmax_j(a_i·b_j)·e^(b_j), y_i = [a_i; c_i; a_i − c_i; a_i∘c_i]", "Chen et al. 2017",
        as_mixer([] { return Linear(kModuleWidth, kModuleWidth); },
                 [](const Linear& m, const Tensor& x) {
@@ -197,7 +197,7 @@ const std::vector<ModuleRow>& module_rows() {
                 [](const AttentionFlow& m, const Tensor& x) { return m.forward(x, second_sequence(x)); })},
       pooling("attention_pooling", "a learned query makes one vector of a sequence",
               "y = Σ_t softmax_t(u·tanh(W·h_t + b))·h_t", false),
-      pooling("laser_pooling", "attention_pooling that reads by LASER",
+      pooling("laser_pooling", "a learned query makes one vector of a sequence, read by LASER",
               "y = log Σ_t softmax_t(u·tanh(W·h_t + b))·e^(h_t)", true),
       {"memory_tokens", "learned vectors before the sequence, which pass through all layers", "x ← [m; x]",
        "Burtsev et al. 2020",
@@ -205,9 +205,10 @@ const std::vector<ModuleRow>& module_rows() {
                 [](const WithMemory& m, const Tensor& x) {
                   return m.memory.rest(m.attention.forward(m.memory.before(x)));
                 })},
-      {"edge_mask", "attention over the edges of a graph", "key j is visible to query i if (i, j) is an edge",
-       "Veličković et al. 2018", masked_attention<next_nodes>()},
-      {"tree_mask", "attention over a parse tree", "key j is visible to its descendants and its siblings",
+      {"edge_mask", "attention over the edges of a graph",
+       "key j is visible to query i if (i, j) is an edge, or j = i", "Veličković et al. 2018",
+       masked_attention<next_nodes>()},
+      {"tree_mask", "attention over a parse tree", "query i sees itself, its ancestors and its siblings",
        "Strubell et al. 2018", masked_attention<binary_tree>()},
       gated("swiglu", Activation::swiglu, "y = W₂·(silu(W₁·x)∘(W₃·x))"),
       gated("geglu", Activation::geglu, "y = W₂·(gelu(W₁·x)∘(W₃·x))"),

@@ -2,6 +2,8 @@
 // errors.
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "core/creation.h"
 #include "core/parallel.h"
 #include "core/random.h"
@@ -53,8 +55,10 @@ TEST_CASE("a window that shows the first keys is a mask of these pairs, with eve
       for (const auto& [queries, keys] : {std::pair{40, 40}, {9, 41}, {41, 9}, {1, 30}}) {
         const AttentionInputs x = inputs(4, 2, queries, keys, 5, DType::float64);
         for (const int options : {0, 1, 2, 3}) {
-          INFO("LASER ", read == AttentionRead::laser, ", causal ", causal, ", ", queries, " queries, ", keys,
-               " keys, options ", options);
+          const std::string what =
+              fmt::format("laser {}, causal {}, q {}, k {}, options {}", read == AttentionRead::laser, causal,
+                          x.q.shape(), x.k.shape(), options);
+          INFO(what);
           AttentionOptions o;
           o.read = read, o.causal = causal, o.left = 6, o.first = 3;
           if (!causal) o.right = 2;
@@ -73,6 +77,15 @@ TEST_CASE("a window that shows the first keys is a mask of these pairs, with eve
           const auto want = value_and_gradients(define::attention, x, mask);
           check_close(value_and_gradients(attention, x, o), want, 1e-12);
           check_close(value_and_gradients(define::attention, x, o), want, 1e-12);
+          if (options != 2) continue;
+          const auto gradient_of = [&x](const Tensor& bias, AttentionOptions with) {
+            Tape tape;
+            with.bias = tape.watch(clone(bias));
+            return tape.gradient({attention(x.q, x.k, x.v, with)}, {with.bias}, {x.dy})[0];
+          };
+          for (const Tensor& bias : {o.bias, slice(o.bias, 2, 0, 1)})
+            CHECK(spec::distance(gradient_of(bias, o).values(), gradient_of(bias, mask).values(), 0.1) <=
+                  1e-12);
         }
       }
 }

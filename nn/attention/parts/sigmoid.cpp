@@ -15,7 +15,7 @@ class Sigmoid : public AttentionPart {
  public:
   Traits traits() const override { return {.distribution = false}; }
   Tensor normalize(const Tensor& scores) const override {
-    const Tensor visible = greater(scores, full_like(scores, -INFINITY));
+    const Tensor visible = not_equal(scores, full_like(scores, -INFINITY));  // true for NaN
     const Tensor n = cast(sum(visible, {-1}, KeepAxes::yes), scores.dtype());
     return where(visible, vitrine::sigmoid(where(visible, scores, 0.0) - log(maximum(n, 1))), 0.0);
   }

@@ -185,8 +185,10 @@ TEST_CASE("persistent memory composes with norms, rotations, masks and LASER, an
        {"persistent=2+alibi", "persistent=2+rotary", "persistent=2+t5", "persistent=2+adaptive_span"})
     CHECK_THROWS_WITH_AS(ComposedAttention(parse_attention(name), 2, 4, 8),
                          doctest::Contains("the keys that persistent adds have no position"), Error);
-  CHECK_THROWS_WITH_AS(parse_mixer("differential+persistent"),
-                       doctest::Contains("differential has no keys and values to extend"), Error);
+  CHECK_THROWS_WITH_AS(
+      parse_mixer("differential+persistent"),
+      doctest::Contains("differential takes no part persistent: no part can change its keys and values"),
+      Error);
   CHECK_THROWS_WITH_AS(composed_attention("persistent=0"),
                        doctest::Contains("wanted a whole number from 1 on"), Error);
   CHECK_THROWS_WITH_AS(composed_attention("persistent").forward(x.q, x.k, slice(x.v, 3, 0, 2), {}),

@@ -6,10 +6,12 @@
 #include "core/creation.h"
 #include "core/gradcheck/check_gradients.h"
 #include "nn/attention/memory_tokens.h"
+#include "nn/attention/parts/laser.h"
 #include "nn/check_gradients.h"
 #include "nn/transformer/stack.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
+#include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/ops/reference.h"
@@ -39,6 +41,11 @@ TEST_CASE(
   CHECK(test::distance(slice(one, 2, 4, 8), expand(slice(b, 1, 1, 2), {2, 3, 4})) < 1e-15);
   const auto none = soft_alignment(a, b, {}, zeros({2, 5}, DType::boolean)).a;
   CHECK(test::distance(none, concat({a, zeros_like(a), a, zeros_like(a)}, -1)) == 0);
+  const auto by_laser = soft_alignment(a, b, {}, b_mask, LaserReadOut());
+  CHECK(test::distance(slice(by_laser.a, 2, 4, 8), log(matmul(both.a_weights, exp(b)))) < 1e-14);
+  CHECK(test::distance(slice(by_laser.b, 2, 4, 8), log(matmul(both.b_weights, exp(a)))) < 1e-14);
+  const auto laser_none = soft_alignment(a, b, {}, zeros({2, 5}, DType::boolean), LaserReadOut()).a;
+  CHECK(test::distance(laser_none, none) == 0);
   const auto report = check_gradients(
       [&](const std::vector<Tensor>& x) {
         const auto y = soft_alignment(x[0], x[1], {}, b_mask);

@@ -236,8 +236,9 @@ TEST_CASE("what a mechanism cannot do is refused with its reason") {
           "linear: rotary makes q·k depend on the distance of two positions");
   refused([] { linear_attention("linear+cosine"); }, "linear: cosine sets the factor of the scores");
   refused([] { linear_attention("linear+alibi"); },
-          "mixer: linear takes no part alibi: linear has no scores to modify");
-  refused([] { linear_attention("performer+window=3"); }, "performer has no mask of pairs of positions");
+          "mixer: linear takes no part alibi: no part can change its scores");
+  refused([] { linear_attention("performer+window=3"); },
+          "performer takes no part window: no part can change its mask");
   refused([] { linear_attention("performer=0"); },
           "performer: features is 0, wanted a whole number from 1 on");
   refused([] { linear_attention("performer=rank=3"); }, "performer has no option rank=3; it has features");

@@ -15,6 +15,7 @@
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/matmul.h"
+#include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
@@ -88,7 +89,8 @@ LshAttention lsh_attention(const LshSizes& sizes, MixerOptions options = kOption
 TEST_CASE(
     "chunks give what pairs give: rounds, causality, duplicates, padding, and a last chunk that is short") {
   Generator g(6);
-  const ComposedAttention laser(parse_attention("laser"), 2, 4, 13);
+  const ComposedAttention laser(parse_attention("laser"), 2, 4, 13),
+      entmax(parse_attention("entmax"), 2, 4, 13);
   for (const int64_t chunk : {2, 4, 5, 40})
     for (const bool causal : {false, true})
       for (const bool duplicates : {false, true}) {
@@ -105,6 +107,11 @@ TEST_CASE(
         Tensor weights;
         const Tensor y = lsh_attention(qk, v, buckets, o, &weights);
         CHECK(test::distance(matmul(weights, v), y) < 1e-14);
+        Tensor sparse;
+        LshOptions by_entmax = o;
+        by_entmax.parts = &entmax;
+        lsh_attention(qk, v, buckets, by_entmax, &sparse);
+        const Tensor scores = matmul(qk, transpose(l2_normalize(qk))) / 2.0;
         LshOptions with_parts = o;
         with_parts.parts = &laser;
         for (const double size : {1.0, 200.0}) {  // near each other, and too far for one anchor
@@ -124,6 +131,11 @@ TEST_CASE(
             const std::vector<double> valid(mask.begin() + b * n, mask.begin() + (b + 1) * n);
             const auto times = shown(own, o, valid);
             CHECK(spec::distance(head(y).values(), by_pairs(head(qk), head(v), times, duplicates), 1e-3) <
+                  1e-13);
+            if (duplicates) continue;
+            // A pair that several rounds show has one weight, whatever makes weights of scores.
+            const Tensor seen = greater(tensor(times, {n, n}, DType::float64), zeros({n, n}, DType::float64));
+            CHECK(test::distance(head(sparse), entmax.normalize(where(seen, head(scores), -INFINITY))) <
                   1e-13);
           }
       }
@@ -216,6 +228,8 @@ TEST_CASE("the mixer: sizes, and calls that have no place") {
   refused({.mask = {.left = 2}}, "a window has no place");
   refused({.mask = {.allowed = ones({4, 4}, DType::boolean)}}, "wanted one of padding, [B, 1, 1, T]");
   CHECK_THROWS_WITH_AS(mixer.forward(slice(x, 2, 0, 6)), doctest::Contains("wanted [B, T, 8]"), Error);
+  CHECK_THROWS_WITH_AS(LshAttention(kOptions, {}, parse_attention("rotary")),
+                       doctest::Contains("no part can change its queries, keys or values"), Error);
   CHECK_THROWS_WITH_AS(lsh_attention({.buckets = 3}), doctest::Contains("the last one even"), Error);
   CHECK_THROWS_WITH_AS(lsh_attention({}, {.width = 7, .heads = 2}),
                        doctest::Contains("is no multiple of the 2 heads"), Error);

@@ -12,6 +12,7 @@
 #include "nn/check_gradients.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
+#include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/ops/reference.h"
@@ -68,6 +69,22 @@ TEST_CASE("local views see a window, and a position that no state is near gives 
                        1) == 0);
   const auto far = attention.attend(h, source, {}, 20);
   CHECK(test::distance(far.context, zeros({1, 4, 3}, DType::float64), 1) == 0);
+}
+
+TEST_CASE("LASER reads log Σ w·e^s, also where a local view sees nothing") {
+  for (const LuongView view : {LuongView::global, LuongView::monotonic}) {
+    LuongAttention attention({.width = 4, .source_width = 3, .view = view, .half_window = 2},
+                             std::make_shared<LaserReadOut>());
+    attention.to(DType::float64);
+    const Tensor h = test::normal({2, 4, 4}, 1), source = test::normal({2, 9, 3}, 2);
+    std::vector<double> seen(18, 1);
+    seen[0] = seen[8] = seen[9] = 0;
+    for (const int64_t first : {0, 8}) {  // from position 11 on, a local view sees no state
+      const auto y = attention.attend(h, source, tensor(seen, {2, 9}, DType::boolean), first);
+      const Tensor want = log(matmul(y.weights, exp(source)));
+      CHECK(test::distance(y.context, where(is_finite(want), want, 0.0)) < 1e-14);
+    }
+  }
 }
 
 TEST_CASE("coverage is one more term of the tanh, with a gradient") {

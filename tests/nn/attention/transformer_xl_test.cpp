@@ -100,6 +100,11 @@ TEST_CASE("relative attention is the formula pair by pair, with later keys, grou
   AttentionMask none;
   none.allowed = zeros({1, 5}, DType::boolean);
   CHECK(max(abs(relative_attention(read, q, k, v, r, u, w, none))).item() == 0);
+  CHECK_THROWS_WITH_AS(relative_attention(ComposedAttention({}, 2, 6, 5), q, k, v, r, u, w, {}),
+                       doctest::Contains("is made for heads of 6 channels, and q has 4"), Error);
+  CHECK_THROWS_WITH_AS(
+      relative_attention(ComposedAttention(parse_attention("alibi"), 2, 4, 5), q, k, v, r, u, w, {}),
+      doctest::Contains("no part can change its scores"), Error);
   CHECK_THROWS_WITH_AS(relative_attention(read, q, k, v, slice(r, 1, 0, 6), u, w, {}),
                        doctest::Contains("wanted [2, 7, 4]"), Error);
 }
@@ -141,6 +146,14 @@ TEST_CASE("Transformer-XL: a memory of two positions, a stack that is read in se
   CHECK(test::distance(last(changed(4)), last(x)) > 1e-3);
   CHECK(test::distance(last(changed(3)), last(x)) > 1e-3);
   CHECK(test::distance(last(changed(2)), last(x)) == 0);  // forgotten
+  // The first key of the mask is forgotten too. The oldest that the state holds does not take its
+  // place.
+  const auto in_window = [&](int64_t first) {
+    return slice(in_steps(mixer, x, {2, 2, 1, 1}, {.mask = {.causal = true, .left = 0, .first = first}}), 1,
+                 5);
+  };
+  CHECK(test::distance(in_window(1), in_window(0)) == 0);
+  CHECK(test::distance(in_window(4), in_window(0)) > 1e-3);
   // In a stack the second layer remembers what the first made of an earlier segment.
   StackOptions options{.block = {.mixer = kOptions}, .layers = 2};
   options.block.mixer.name = "transformer_xl";
