@@ -45,6 +45,13 @@ PartOption count(const char* name, const char* help, const char* initial = "") {
   return {.name = name, .help = help, .initial = initial, .least = 1, .whole = true, .optional = !*initial};
 }
 
+/// The options of Mamba and Mamba-2, whose states differ.
+std::vector<PartOption> state_space_options(const char* states) {
+  return {count("states", states, "16"),
+          count("expand", "the channels of the state space, as a multiple of the width", "2"),
+          count("kernel", "the positions that the convolution sees", "4")};
+}
+
 /// The value of an optional count; 0 if it has none.
 int64_t count_or_0(const PartValues& values, const char* name) {
   return values.has(name) ? values.whole(name) : 0;
@@ -195,9 +202,7 @@ std::vector<MixerRow> other_rows() {
        .source = "Gu and Dao 2023",
        .positions = true,
        .padding = false,
-       .options = {count("states", "the numbers that a channel stores", "16"),
-                   count("expand", "the channels of the state space, as a multiple of the width", "2"),
-                   count("kernel", "the positions that the convolution sees", "4")},
+       .options = state_space_options("the numbers that a channel stores"),
        .make =
            [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
              return std::make_unique<Mamba>(options,
@@ -211,9 +216,7 @@ std::vector<MixerRow> other_rows() {
        .source = "Dao and Gu 2024",
        .positions = true,
        .padding = false,
-       .options = {count("states", "the rows of the state of a head", "16"),
-                   count("expand", "the channels of the state space, as a multiple of the width", "2"),
-                   count("kernel", "the positions that the convolution sees", "4")},
+       .options = state_space_options("the rows of the state of a head"),
        .make =
            [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
              return std::make_unique<Mamba2>(options,
