@@ -1,8 +1,7 @@
-// The linear scan, step by step: the state of a strip is in shared memory. A block has 32 lanes,
-// one for each column (or row) of its strip, and kDeep warps, which share the rows (or columns). A
-// thread alone writes its elements of the state, so only the sums over warps need barriers.
+// The linear scan, step by step, with the state in registers (cuda/scan_lines.h). The forward and
+// the first backward have columns of the state as lines, the second backward has rows.
 #include "core/creation.h"
-#include "cuda/block.h"
+#include "cuda/scan_lines.h"
 #include "cuda/strided.h"
 #include "ops/kernels.h"
 
@@ -20,8 +19,8 @@ struct Rows {
     data = x.data<S>(), heads = x.size(1);
     batch_stride = x.strides()[0], head_stride = x.strides()[1], stride = x.strides()[2];
   }
-  __device__ S* row(int64_t head, int64_t t) const {
-    return data + head / heads * batch_stride + head % heads * head_stride + t * stride;
+  __device__ S* head(int64_t head) const {
+    return data + head / heads * batch_stride + head % heads * head_stride;
   }
 };
 
@@ -43,13 +42,15 @@ struct Decays {
 /// The operands that all scans read.
 template <class S>
 struct Scan {
+  using T = AccumulatorOf<S>;
   Rows<S> q, k, to, from;
-  Decays<AccumulatorOf<S>> decays;
-  int64_t time, rows, columns, strips;
-  AccumulatorOf<S> scale;
+  Decays<T> decays;
+  int64_t time, rows, columns;
+  T scale;
+  int lanes;
 
   Scan(const Tensor& q, const Tensor& k, const Tensor& to, const Tensor& from, const Tensor& g,
-       int64_t columns, int64_t lanes, double scale)
+       int64_t columns, double scale, const ScanLanes& lanes)
       : q(q),
         k(k),
         to(to),
@@ -58,97 +59,137 @@ struct Scan {
         time(q.size(2)),
         rows(q.size(3)),
         columns(columns),
-        strips((lanes + kWarp - 1) / kWarp),
-        scale(static_cast<AccumulatorOf<S>>(scale)) {}
-  __device__ int64_t head() const { return blockIdx.x / strips; }
-  /// The column (or row) of this thread, and whether it exists.
-  __device__ int64_t lane() const { return blockIdx.x % strips * kWarp + threadIdx.x; }
+        scale(static_cast<T>(scale)),
+        lanes(lanes.lanes) {}
+  __device__ bool erases() const { return to.data != nullptr; }
 };
 
-/// The sum of the values of a column of threads, for each of them.
-template <class T>
-__device__ T sum_column(T mine) {
-  __shared__ T of_thread[kDeep][kWarp];
-  __syncthreads();  // now all threads have read the values of an earlier call
-  of_thread[threadIdx.y][threadIdx.x] = mine;
-  __syncthreads();
-  T sum = of_thread[0][threadIdx.x];
-  for (unsigned warp = 1; warp < kDeep; ++warp) sum += of_thread[warp][threadIdx.x];
-  return sum;
+/// One operand as a thread block reads it: from element `first` of one head, as many elements as
+/// its tile is wide; beyond `size` they are 0.
+template <class T, class S>
+__device__ void copy(const ScanTile<T>& tile, const Rows<S>& x, int64_t head, int64_t begin, int positions,
+                     int64_t first, int64_t size) {
+  const S* const from = x.head(head) + begin * x.stride + first;
+  tile.fill(positions, [&](int t, int64_t i) {
+    return first + i < size ? static_cast<T>(from[t * x.stride + i]) : T(0);
+  });
 }
 
-template <class S, class T>
-__global__ void scan_kernel(S* y, T* state, T* erased, T* boundaries, Scan<S> x, Rows<S> v, const T* first) {
-  VITRINE_DYNAMIC_SHARED(T, s);  // [rows, kWarp]
-  const int64_t head = x.head(), j = x.lane(), size = x.rows * x.columns;
-  const bool active = j < x.columns;
-  for (int64_t i = threadIdx.y; i < x.rows; i += kDeep)
-    s[i * kWarp + threadIdx.x] = active ? first[head * size + i * x.columns + j] : T(0);
-  for (int64_t t = 0; t < x.time; ++t) {
-    if (boundaries != nullptr && active && t % kScanChunk == 0) {
-      const int64_t chunks = (x.time + kScanChunk - 1) / kScanChunk;
-      T* const kept = boundaries + (head * chunks + t / kScanChunk) * size + j;
-      for (int64_t i = threadIdx.y; i < x.rows; i += kDeep) kept[i * x.columns] = s[i * kWarp + threadIdx.x];
-    }
-    const int64_t at = (head * x.time + t) * x.columns + j;
-    T r = 0, sum = 0;
-    if (x.from.data != nullptr) {
-      const S* const from = x.from.row(head, t);
-      for (int64_t i = threadIdx.y; i < x.rows; i += kDeep)
-        r += static_cast<T>(from[i]) * s[i * kWarp + threadIdx.x];
-      r = sum_column(r);
-      if (erased != nullptr && active && threadIdx.y == 0) erased[at] = r;
-    }
-    const T vj = active ? static_cast<T>(v.row(head, t)[j]) : T(0);
-    const S *const k = x.k.row(head, t), *const q = x.q.row(head, t);
-    for (int64_t i = threadIdx.y; i < x.rows; i += kDeep) {
-      T& element = s[i * kWarp + threadIdx.x];
-      T next = element * x.decays.at(head * x.time + t, i);
-      if (x.to.data != nullptr) next += static_cast<T>(x.to.row(head, t)[i]) * r;
-      element = next + static_cast<T>(k[i]) * vj;
-      sum += static_cast<T>(q[i]) * element;
-    }
-    sum = sum_column(sum);
-    if (active && threadIdx.y == 0) y[at] = S(sum * x.scale);
+/// Positions of a tile, where lines are columns.
+constexpr int kTile = 16;
+
+/// The tiles of the vectors with an element per row of the state, for lines that are columns.
+template <class S>
+struct RowTiles {
+  using T = AccumulatorOf<S>;
+  ScanTile<T> q, k, decay, to, from;
+
+  __device__ RowTiles(T*& room, const Scan<S>& x)
+      : q(room, kTile, x.rows),
+        k(room, kTile, x.rows),
+        decay(room, kTile, x.rows),
+        to(room, x.erases() ? kTile : 0, x.rows),
+        from(room, x.erases() ? kTile : 0, x.rows) {}
+  __device__ void copy_from(const Scan<S>& x, int64_t head, int64_t begin, int positions) const {
+    copy(q, x.q, head, begin, positions, 0, x.rows);
+    copy(k, x.k, head, begin, positions, 0, x.rows);
+    decay.fill(positions, [&](int t, int64_t i) { return x.decays.at(head * x.time + begin + t, i); });
+    if (!x.erases()) return;
+    copy(to, x.to, head, begin, positions, 0, x.rows);
+    copy(from, x.from, head, begin, positions, 0, x.rows);
   }
-  for (int64_t i = threadIdx.y; active && i < x.rows; i += kDeep)
-    state[head * size + i * x.columns + j] = s[i * kWarp + threadIdx.x];
+};
+
+__device__ inline int fewer(int64_t left, int most) { return left < most ? static_cast<int>(left) : most; }
+
+template <int kEach, class S, class T>
+__global__ void __launch_bounds__(kScanThreads)
+    scan_kernel(S* y, T* state, T* erased, T* boundaries, Scan<S> x, Rows<S> v, const T* first) {
+  VITRINE_DYNAMIC_SHARED(T, shared);
+  T* room = shared;
+  const ScanPlace at(x.lanes, x.columns, x.rows);
+  const RowTiles<S> tiles(room, x);
+  const ScanTile<T> values(room, kTile, kScanThreads / x.lanes);
+  const int64_t head = at.matrix, j = at.line, size = x.rows * x.columns,
+                chunks = (x.time + kScanChunk - 1) / kScanChunk;
+  const auto for_each = [&](const auto& f) { at.for_each<kEach>(f); };
+  T s[kEach] = {};
+  for_each([&](int r, int i) { s[r] = first[head * size + i * x.columns + j]; });
+  for (int64_t begin = 0; begin < x.time; begin += kTile) {
+    const int positions = fewer(x.time - begin, kTile);
+    if (boundaries != nullptr && begin % kScanChunk == 0) {
+      T* const kept = boundaries + (head * chunks + begin / kScanChunk) * size + j;
+      for_each([&](int r, int i) { kept[i * x.columns] = s[r]; });
+    }
+    __syncthreads();  // now all threads have read the tile before
+    tiles.copy_from(x, head, begin, positions);
+    copy(values, v, head, begin, positions, at.first_line(), x.columns);
+    __syncthreads();
+    for (int t = 0; t < positions; ++t) {
+      const int64_t wide = (head * x.time + begin + t) * x.columns + j;
+      T sum = 0, read = 0;
+      if (x.erases()) {
+        for_each([&](int r, int i) { read += tiles.from(t, i) * s[r]; });
+        read = at.sum(read);
+        if (erased != nullptr && at.writes()) erased[wide] = read;
+      }
+      const T value = values(t, at.in_block);
+      for_each([&](int r, int i) {
+        T next = s[r] * tiles.decay(t, i);
+        if (x.erases()) next += tiles.to(t, i) * read;
+        s[r] = next + tiles.k(t, i) * value;
+        sum += tiles.q(t, i) * s[r];
+      });
+      sum = at.sum(sum);
+      if (at.writes()) y[wide] = S(sum * x.scale);
+    }
+  }
+  for_each([&](int r, int i) { state[head * size + i * x.columns + j] = s[r]; });
 }
 
-/// dS from the last position to the first, in strips of columns.
-template <class S, class T>
-__global__ void scan_backward_columns_kernel(S* dv, T* added, T* dfirst, Scan<S> x, Rows<S> dy,
-                                             const T* dstate) {
-  VITRINE_DYNAMIC_SHARED(T, ds);  // [rows, kWarp]
-  const int64_t head = x.head(), j = x.lane(), size = x.rows * x.columns;
-  const bool active = j < x.columns;
-  for (int64_t i = threadIdx.y; i < x.rows; i += kDeep)
-    ds[i * kWarp + threadIdx.x] = active ? dstate[head * size + i * x.columns + j] : T(0);
-  for (int64_t t = x.time - 1; t >= 0; --t) {
-    const int64_t at = (head * x.time + t) * x.columns + j;
-    const T d = active ? static_cast<T>(dy.row(head, t)[j]) * x.scale : T(0);
-    const S *const k = x.k.row(head, t), *const q = x.q.row(head, t);
-    T sum = 0, u = 0;
-    for (int64_t i = threadIdx.y; i < x.rows; i += kDeep) {
-      T& element = ds[i * kWarp + threadIdx.x];
-      element += static_cast<T>(q[i]) * d;
-      sum += static_cast<T>(k[i]) * element;
-      if (x.to.data != nullptr) u += static_cast<T>(x.to.row(head, t)[i]) * element;
+/// dS from the last position to the first.
+template <int kEach, class S, class T>
+__global__ void __launch_bounds__(kScanThreads)
+    scan_backward_columns_kernel(S* dv, T* added, T* dfirst, Scan<S> x, Rows<S> dy, const T* dstate) {
+  VITRINE_DYNAMIC_SHARED(T, shared);
+  T* room = shared;
+  const ScanPlace at(x.lanes, x.columns, x.rows);
+  const RowTiles<S> tiles(room, x);
+  const ScanTile<T> values(room, kTile, kScanThreads / x.lanes);
+  const int64_t head = at.matrix, j = at.line, size = x.rows * x.columns;
+  const auto for_each = [&](const auto& f) { at.for_each<kEach>(f); };
+  T ds[kEach] = {};
+  for_each([&](int r, int i) { ds[r] = dstate[head * size + i * x.columns + j]; });
+  for (int64_t end = x.time; end > 0;) {
+    const int positions = fewer(end, kTile);
+    const int64_t begin = end - positions;
+    __syncthreads();
+    tiles.copy_from(x, head, begin, positions);
+    copy(values, dy, head, begin, positions, at.first_line(), x.columns);
+    __syncthreads();
+    for (int t = positions - 1; t >= 0; --t) {
+      const int64_t wide = (head * x.time + begin + t) * x.columns + j;
+      const T d = values(t, at.in_block) * x.scale;
+      T sum = 0, u = 0;
+      for_each([&](int r, int i) {
+        ds[r] += tiles.q(t, i) * d;
+        sum += tiles.k(t, i) * ds[r];
+        if (x.erases()) u += tiles.to(t, i) * ds[r];
+      });
+      sum = at.sum(sum);
+      if (at.writes()) dv[wide] = S(sum);
+      if (x.erases()) {
+        u = at.sum(u);
+        if (at.writes()) added[wide] = u;
+      }
+      for_each([&](int r, int i) {
+        ds[r] *= tiles.decay(t, i);
+        if (x.erases()) ds[r] += tiles.from(t, i) * u;
+      });
     }
-    sum = sum_column(sum);
-    if (active && threadIdx.y == 0) dv[at] = S(sum);
-    if (x.to.data != nullptr) {
-      u = sum_column(u);
-      if (active && threadIdx.y == 0) added[at] = u;
-    }
-    for (int64_t i = threadIdx.y; i < x.rows; i += kDeep) {
-      T& element = ds[i * kWarp + threadIdx.x];
-      element *= x.decays.at(head * x.time + t, i);
-      if (x.to.data != nullptr) element += static_cast<T>(x.from.row(head, t)[i]) * u;
-    }
+    end = begin;
   }
-  for (int64_t i = threadIdx.y; active && i < x.rows; i += kDeep)
-    dfirst[head * size + i * x.columns + j] = ds[i * kWarp + threadIdx.x];
+  for_each([&](int r, int i) { dfirst[head * size + i * x.columns + j] = ds[r]; });
 }
 
 /// Gradients with one element per row of the state. Undefined: null.
@@ -166,66 +207,135 @@ struct RowOperands {
   const T *dstate, *erased, *added, *boundaries;
 };
 
-/// The states of one chunk again, then dS through the chunk from its end; in strips of rows. Shared
-/// memory has a row of S and of dS for each column, `states` the states of a chunk for each block.
-template <class S, class T>
-__global__ void scan_backward_rows_kernel(RowGradients<S> d, Scan<S> x, RowOperands<S, T> o, T* states) {
-  VITRINE_DYNAMIC_SHARED(T, ds);  // [columns, kWarp]
-  T* const s = ds + x.columns * kWarp;
-  const int64_t head = x.head(), i = x.lane(), size = x.rows * x.columns, strip = x.columns * kWarp,
-                chunks = (x.time + kScanChunk - 1) / kScanChunk;
-  const bool active = i < x.rows, writes = active && threadIdx.y == 0, erases = x.to.data != nullptr;
-  states += int64_t{blockIdx.x} * kScanChunk * strip;
-  const auto each = [&](auto f) {
-    for (int64_t j = threadIdx.y; j < x.columns; j += kDeep) f(j, j * kWarp + threadIdx.x);
-  };
-  const auto row = [&](const Rows<S>& y, int64_t t) {
-    return active ? static_cast<T>(y.row(head, t)[i]) : T(0);
-  };
-  each([&](int64_t j, int64_t at) { ds[at] = active ? o.dstate[head * size + i * x.columns + j] : T(0); });
-  for (int64_t chunk = chunks - 1; chunk >= 0; --chunk) {
-    const int64_t begin = chunk * kScanChunk, end = begin + kScanChunk < x.time ? begin + kScanChunk : x.time;
-    const T* const boundary = o.boundaries + (head * chunks + chunk) * size + i * x.columns;
-    each([&](int64_t j, int64_t at) { s[at] = active ? boundary[j] : T(0); });
-    for (int64_t t = begin; t < end; ++t) {
-      const T w = active ? x.decays.at(head * x.time + t, i) : T(0), k = row(x.k, t),
-              to = erases ? row(x.to, t) : T(0);
-      T dq = 0;
-      each([&](int64_t j, int64_t at) {
-        states[(t - begin) * strip + at] = s[at];
-        T next = s[at] * w;
-        if (erases) next += to * o.erased[(head * x.time + t) * x.columns + j];
-        s[at] = next + k * static_cast<T>(o.v.row(head, t)[j]);
-        dq += s[at] * static_cast<T>(o.dy.row(head, t)[j]);
-      });
-      dq = sum_column(dq);
-      if (writes) d.dq[(head * x.time + t) * x.rows + i] = S(dq * x.scale);
+/// Positions of a tile, where lines are rows: a thread holds the states of one tile in registers.
+constexpr int kShortTile = 8;
+
+/// The tiles for lines that are rows: vectors with an element per column, for all lines, and
+/// elements of the rows of this block.
+template <class S>
+struct ColumnTiles {
+  using T = AccumulatorOf<S>;
+  ScanTile<T> v, dy, erased, added, q, k, decay, to, from;
+
+  __device__ ColumnTiles(T*& room, const Scan<S>& x)
+      : v(room, kShortTile, x.columns),
+        dy(room, kShortTile, x.columns),
+        erased(room, x.erases() ? kShortTile : 0, x.columns),
+        added(room, x.erases() ? kShortTile : 0, x.columns),
+        q(room, kShortTile, kScanThreads / x.lanes),
+        k(room, kShortTile, kScanThreads / x.lanes),
+        decay(room, kShortTile, kScanThreads / x.lanes),
+        to(room, x.erases() ? kShortTile : 0, kScanThreads / x.lanes),
+        from(room, x.erases() ? kShortTile : 0, kScanThreads / x.lanes) {}
+  /// Copies what the state is computed from; with `gradients`, also what dS is computed from.
+  __device__ void copy_from(const Scan<S>& x, const RowOperands<S, T>& o, const ScanPlace& at, int64_t begin,
+                            int positions, bool gradients) const {
+    const int64_t head = at.matrix, first = at.first_line();
+    const auto wide = [&](const T* from) {
+      return [=](int t, int64_t j) { return from[(head * x.time + begin + t) * x.columns + j]; };
+    };
+    copy(v, o.v, head, begin, positions, 0, x.columns);
+    copy(k, x.k, head, begin, positions, first, x.rows);
+    decay.fill(positions, [&](int t, int64_t i) {
+      return first + i < x.rows ? x.decays.at(head * x.time + begin + t, first + i) : T(0);
+    });
+    if (gradients) {
+      copy(dy, o.dy, head, begin, positions, 0, x.columns);
+      copy(q, x.q, head, begin, positions, first, x.rows);
     }
-    for (int64_t t = end - 1; t >= begin; --t) {
-      const T w = active ? x.decays.at(head * x.time + t, i) : T(0), q = row(x.q, t) * x.scale,
-              from = erases ? row(x.from, t) : T(0);
-      T dk = 0, dw = 0, dto = 0, dfrom = 0;
-      each([&](int64_t j, int64_t at) {
-        const int64_t wide = (head * x.time + t) * x.columns + j;
-        const T before = states[(t - begin) * strip + at];
-        const T element = ds[at] + q * static_cast<T>(o.dy.row(head, t)[j]);
-        dk += element * static_cast<T>(o.v.row(head, t)[j]);
-        dw += element * before;
-        ds[at] = element * w;
-        if (!erases) return;
-        dto += element * o.erased[wide], dfrom += before * o.added[wide];
-        ds[at] += from * o.added[wide];
-      });
-      const int64_t at = (head * x.time + t) * x.rows + i;
-      dk = sum_column(dk);
-      if (writes) d.dk[at] = S(dk);
-      if (d.dlog_decay != nullptr) {
-        dw = sum_column(dw);
-        if (writes) d.dlog_decay[at] = dw * w;
+    if (!x.erases()) return;
+    erased.fill(positions, wide(o.erased));
+    copy(to, x.to, head, begin, positions, first, x.rows);
+    if (!gradients) return;
+    added.fill(positions, wide(o.added));
+    copy(from, x.from, head, begin, positions, first, x.rows);
+  }
+  /// S after position t, from S before it; `line` is a row of the block.
+  __device__ T next(T before, int t, int line, int j, bool erases) const {
+    T s = before * decay(t, line);
+    if (erases) s += to(t, line) * erased(t, j);
+    return s + k(t, line) * v(t, j);
+  }
+};
+
+/// Chunk by chunk, from the last one. A first walk through a chunk keeps the state before each of
+/// its tiles. Then, from the last tile, the states of the tile are computed again, and dS goes
+/// through them.
+template <int kEach, class S, class T>
+__global__ void __launch_bounds__(kScanThreads)
+    scan_backward_rows_kernel(RowGradients<S> d, Scan<S> x, RowOperands<S, T> o) {
+  constexpr int kTiles = kScanChunk / kShortTile;
+  VITRINE_DYNAMIC_SHARED(T, shared);
+  T* room = shared;
+  const ScanPlace at(x.lanes, x.rows, x.columns);
+  const ColumnTiles<S> tiles(room, x);
+  const int64_t head = at.matrix, i = at.line, size = x.rows * x.columns,
+                chunks = (x.time + kScanChunk - 1) / kScanChunk;
+  const int line = at.in_block;
+  const bool erases = x.erases();
+  const auto for_each = [&](const auto& f) { at.for_each<kEach>(f); };
+  const auto stage = [&](int64_t begin, int positions, bool gradients) {
+    __syncthreads();  // now all threads have read the tile before
+    tiles.copy_from(x, o, at, begin, positions, gradients);
+    __syncthreads();
+  };
+  T s[kEach] = {}, ds[kEach] = {}, before_tile[kTiles][kEach] = {};
+  for_each([&](int r, int j) { ds[r] = o.dstate[head * size + i * x.columns + j]; });
+  for (int64_t chunk = chunks - 1; chunk >= 0; --chunk) {
+    const int64_t begin = chunk * kScanChunk;
+    const int length = fewer(x.time - begin, kScanChunk), count = (length + kShortTile - 1) / kShortTile;
+    const T* const boundary = o.boundaries + (head * chunks + chunk) * size + i * x.columns;
+    for_each([&](int r, int j) { before_tile[0][r] = s[r] = boundary[j]; });
+    for (int tile = 1; tile < count; ++tile) {
+      stage(begin + (tile - 1) * kShortTile, kShortTile, false);
+      for (int t = 0; t < kShortTile; ++t)
+        for_each([&](int r, int j) { s[r] = tiles.next(s[r], t, line, j, erases); });
+      for_each([&](int r, int) { before_tile[tile][r] = s[r]; });
+    }
+    for (int tile = count - 1; tile >= 0; --tile) {
+      const int positions = fewer(length - tile * kShortTile, kShortTile);
+      const int64_t first = begin + tile * kShortTile;
+      stage(first, positions, true);
+      T before[kShortTile][kEach];
+      for_each([&](int r, int) { s[r] = before_tile[tile][r]; });
+#pragma unroll
+      for (int t = 0; t < kShortTile; ++t) {
+        if (t >= positions) break;
+        T dq = 0;
+        for_each([&](int r, int j) {
+          before[t][r] = s[r];
+          s[r] = tiles.next(s[r], t, line, j, erases);
+          dq += s[r] * tiles.dy(t, j);
+        });
+        dq = at.sum(dq);
+        if (at.writes()) d.dq[(head * x.time + first + t) * x.rows + i] = S(dq * x.scale);
       }
-      if (!erases) continue;
-      dto = sum_column(dto), dfrom = sum_column(dfrom);
-      if (writes) d.dto[at] = S(dto), d.dfrom[at] = S(dfrom);
+#pragma unroll
+      for (int t = kShortTile - 1; t >= 0; --t) {
+        if (t >= positions) continue;
+        const T decay = tiles.decay(t, line), q = tiles.q(t, line) * x.scale,
+                from = erases ? tiles.from(t, line) : T(0);
+        T dk = 0, dw = 0, dto = 0, dfrom = 0;
+        for_each([&](int r, int j) {
+          const T element = ds[r] + q * tiles.dy(t, j);
+          dk += element * tiles.v(t, j);
+          dw += element * before[t][r];
+          ds[r] = element * decay;
+          if (!erases) return;
+          dto += element * tiles.erased(t, j), dfrom += before[t][r] * tiles.added(t, j);
+          ds[r] += from * tiles.added(t, j);
+        });
+        const int64_t place = (head * x.time + first + t) * x.rows + i;
+        dk = at.sum(dk);
+        if (at.writes()) d.dk[place] = S(dk);
+        if (d.dlog_decay != nullptr) {
+          dw = at.sum(dw);
+          if (at.writes()) d.dlog_decay[place] = dw * decay;
+        }
+        if (!erases) continue;
+        dto = at.sum(dto), dfrom = at.sum(dfrom);
+        if (at.writes()) d.dto[place] = S(dto), d.dfrom[place] = S(dfrom);
+      }
     }
   }
 }
@@ -235,32 +345,24 @@ T* data_or_null(const Tensor& x) {
   return x.defined() ? x.data<T>() : nullptr;
 }
 
-/// Bytes of shared memory for `lines` lines of 32 elements of T.
-template <auto kKernel, class T>
-unsigned shared_for(int64_t lines, const char* argument) {
-  const int64_t bytes = lines * int64_t{kWarp} * static_cast<int64_t>(sizeof(T));
-  const size_t most = allow_shared<kKernel>();
-  check(bytes <= static_cast<int64_t>(most),
-        "linear_scan: {} is too large for a GPU: a strip of the state takes {} bytes of shared memory, of {}",
-        argument, bytes, most);
-  return static_cast<unsigned>(bytes);
-}
-
 }  // namespace
 
 void linear_scan(Tensor& y, Tensor& state, Tensor& erased, Tensor& boundaries, const Tensor& q,
                  const Tensor& k, const Tensor& v, const Tensor& log_decay, const Tensor& erase_to,
                  const Tensor& erase_from, const Tensor& first, double scale) {
+  const ScanLanes lanes = ScanLanes::of(q.size(3), "linear_scan", "dk");
   visit_device_floating(q.dtype(), "linear_scan", [&](auto type) {
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
-    const int64_t columns = v.size(3);
-    const Scan<S> x(q, k, erase_to, erase_from, log_decay, columns, columns, scale);
-    const unsigned blocks = grid_of(q.size(0) * q.size(1) * x.strips, "linear_scan", "strips of columns");
+    const Scan<S> x(q, k, erase_to, erase_from, log_decay, v.size(3), scale, lanes);
+    const unsigned blocks = scan_blocks(q.size(0) * q.size(1), x.columns, lanes, "linear_scan");
     if (blocks == 0) return;
-    const unsigned shared = shared_for<scan_kernel<S, T>, T>(x.rows, "dk");
-    VITRINE_LAUNCH((scan_kernel<S, T>), blocks, dim3(kWarp, kDeep), shared, y.data<S>(), state.data<T>(),
-                   data_or_null<T>(erased), data_or_null<T>(boundaries), x, Rows<S>(v), first.data<T>());
+    const int64_t room = kTile * ((erase_to.defined() ? 5 : 3) * x.rows + lanes.lines_per_block());
+    visit_each(lanes, [&](auto each) {
+      const unsigned shared = scan_shared<scan_kernel<each, S, T>, T>(room, "linear_scan", "dk");
+      VITRINE_LAUNCH((scan_kernel<each, S, T>), blocks, kScanThreads, shared, y.data<S>(), state.data<T>(),
+                     data_or_null<T>(erased), data_or_null<T>(boundaries), x, Rows<S>(v), first.data<T>());
+    });
   });
 }
 
@@ -268,17 +370,20 @@ void linear_scan_backward_columns(Tensor& dv, Tensor& added, Tensor& dfirst, con
                                   const Tensor& dstate, const Tensor& q, const Tensor& k,
                                   const Tensor& log_decay, const Tensor& erase_to, const Tensor& erase_from,
                                   double scale) {
+  const ScanLanes lanes = ScanLanes::of(q.size(3), "linear_scan_backward", "dk");
   visit_device_floating(q.dtype(), "linear_scan_backward", [&](auto type) {
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
-    const int64_t columns = dy.size(3);
-    const Scan<S> x(q, k, erase_to, erase_from, log_decay, columns, columns, scale);
-    const unsigned blocks =
-        grid_of(q.size(0) * q.size(1) * x.strips, "linear_scan_backward", "strips of columns");
+    const Scan<S> x(q, k, erase_to, erase_from, log_decay, dy.size(3), scale, lanes);
+    const unsigned blocks = scan_blocks(q.size(0) * q.size(1), x.columns, lanes, "linear_scan_backward");
     if (blocks == 0) return;
-    const unsigned shared = shared_for<scan_backward_columns_kernel<S, T>, T>(x.rows, "dk");
-    VITRINE_LAUNCH((scan_backward_columns_kernel<S, T>), blocks, dim3(kWarp, kDeep), shared, dv.data<S>(),
-                   data_or_null<T>(added), dfirst.data<T>(), x, Rows<S>(dy), dstate.data<T>());
+    const int64_t room = kTile * ((erase_to.defined() ? 5 : 3) * x.rows + lanes.lines_per_block());
+    visit_each(lanes, [&](auto each) {
+      const unsigned shared =
+          scan_shared<scan_backward_columns_kernel<each, S, T>, T>(room, "linear_scan_backward", "dk");
+      VITRINE_LAUNCH((scan_backward_columns_kernel<each, S, T>), blocks, kScanThreads, shared, dv.data<S>(),
+                     data_or_null<T>(added), dfirst.data<T>(), x, Rows<S>(dy), dstate.data<T>());
+    });
   });
 }
 
@@ -287,24 +392,26 @@ void linear_scan_backward_rows(Tensor& dq, Tensor& dk, Tensor& dlog_decay, Tenso
                                const Tensor& k, const Tensor& v, const Tensor& log_decay,
                                const Tensor& erase_to, const Tensor& erase_from, const Tensor& erased,
                                const Tensor& added, const Tensor& boundaries, double scale) {
+  const ScanLanes lanes = ScanLanes::of(v.size(3), "linear_scan_backward", "dv");
   visit_device_floating(q.dtype(), "linear_scan_backward", [&](auto type) {
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
-    const int64_t columns = v.size(3);
-    const Scan<S> x(q, k, erase_to, erase_from, log_decay, columns, q.size(3), scale);
-    const unsigned blocks =
-        grid_of(q.size(0) * q.size(1) * x.strips, "linear_scan_backward", "strips of rows");
+    const Scan<S> x(q, k, erase_to, erase_from, log_decay, v.size(3), scale, lanes);
+    const unsigned blocks = scan_blocks(q.size(0) * q.size(1), x.rows, lanes, "linear_scan_backward");
     if (blocks == 0) return;
-    const unsigned shared = shared_for<scan_backward_rows_kernel<S, T>, T>(2 * columns, "dv");
-    Tensor states =
-        empty({int64_t{blocks} * kScanChunk, columns, int64_t{kWarp}}, dstate.dtype(), q.device());
-    VITRINE_LAUNCH((scan_backward_rows_kernel<S, T>), blocks, dim3(kWarp, kDeep), shared,
-                   RowGradients<S>{dq.data<S>(), dk.data<S>(), data_or_null<T>(dlog_decay),
-                                   data_or_null<S>(derase_to), data_or_null<S>(derase_from)},
-                   x,
-                   RowOperands<S, T>{Rows<S>(v), Rows<S>(dy), dstate.data<T>(), data_or_null<T>(erased),
-                                     data_or_null<T>(added), boundaries.data<T>()},
-                   states.data<T>());
+    const bool erases = erase_to.defined();
+    const int64_t room =
+        kShortTile * ((erases ? 4 : 2) * x.columns + (erases ? 5 : 3) * lanes.lines_per_block());
+    const RowGradients<S> d{dq.data<S>(), dk.data<S>(), data_or_null<T>(dlog_decay),
+                            data_or_null<S>(derase_to), data_or_null<S>(derase_from)};
+    const RowOperands<S, T> o{
+        Rows<S>(v),          Rows<S>(dy), dstate.data<T>(), data_or_null<T>(erased), data_or_null<T>(added),
+        boundaries.data<T>()};
+    visit_each(lanes, [&](auto each) {
+      const unsigned shared =
+          scan_shared<scan_backward_rows_kernel<each, S, T>, T>(room, "linear_scan_backward", "dv");
+      VITRINE_LAUNCH((scan_backward_rows_kernel<each, S, T>), blocks, kScanThreads, shared, d, x, o);
+    });
   });
 }
 

@@ -1,5 +1,5 @@
-// The checks and kernels of losses. Cross-entropy is fused with softmax, with one block per row of
-// logits [rows, V]:
+// The checks and kernels of losses. Cross-entropy is fused with softmax. A row of the logits [rows,
+// V] is in registers if it is of moderate length (cuda/held_rows.h), and else has a block:
 //
 //   loss = log Σ e^x − x[target], with smoothing s: (1 − s)·(that) + s·(log Σ e^x − average x)
 //   dx = dloss·(softmax(x) − target distribution)
@@ -35,37 +35,69 @@ struct Targets {
   T smoothing;
 };
 
+/// What the forward reads and writes: the loss of each row, and two numbers for its backward.
+template <class S>
+struct CrossEntropyForward {
+  using T = AccumulatorOf<S>;
+
+  T *losses, *shift, *total;
+  const S* x;
+  int64_t apart, rows, n;
+  Targets<T> targets;
+
+  /// Whether the row has no target. Then its loss is 0.
+  __device__ bool ignores(int64_t row) const {
+    if (targets.of_row[row] != targets.ignore) return false;
+    if (threadIdx.x == 0) losses[row] = shift[row] = total[row] = T(0);
+    return true;
+  }
+  /// `sum` is the sum of the row's elements over all threads; only smoothing needs it.
+  __device__ void write(int64_t row, const ShiftedTotal<T>& all, T sum) const {
+    if (threadIdx.x != 0) return;
+    // x is subtracted from the shift first: both may be large, but a small difference is exact.
+    const auto loss_of = [&](T score) {
+      return all.total == T(0) ? -minus_infinity<T>() : (all.shift - score) + math::log(all.total);
+    };
+    T loss = loss_of(static_cast<T>(x[row * apart + targets.of_row[row]]));
+    if (targets.smoothing > T(0))
+      loss = (T(1) - targets.smoothing) * loss + targets.smoothing * loss_of(sum / static_cast<T>(n));
+    losses[row] = loss, shift[row] = all.shift, total[row] = all.total;
+  }
+};
+
+template <class S>
+__global__ void __launch_bounds__(kMostHolders) held_cross_entropy_kernel(CrossEntropyForward<S> loss) {
+  using T = AccumulatorOf<S>;
+  const int64_t row = held_row();
+  // a whole warp or block, which shares no barrier with others
+  if (row >= loss.rows || loss.ignores(row)) return;
+  const HeldElements<S> held(loss.x + row * loss.apart, loss.n, minus_infinity<T>());
+  const ShiftedTotal<T> all = with_finite_shift(sum_exp(held));
+  T sum = 0;
+  if (loss.targets.smoothing > T(0)) {
+    for_each_held<S, kHeld>(loss.n, [&](int v, int) {
+      for (const T x : held.at[v].at) sum += x;
+    });
+    sum = sum_block(sum);
+  }
+  loss.write(row, all, sum);
+}
+
 template <class S>
 __global__ void __launch_bounds__(kMostHolding)
-    cross_entropy_kernel(AccumulatorOf<S>* losses, AccumulatorOf<S>* shift, AccumulatorOf<S>* total,
-                         const S* x, int64_t apart, int64_t n, Targets<AccumulatorOf<S>> targets,
-                         unsigned shared) {
+    cross_entropy_kernel(CrossEntropyForward<S> loss, unsigned shared) {
   using T = AccumulatorOf<S>;
-  const int64_t target = targets.of_row[blockIdx.x];
-  if (target == targets.ignore) {
-    if (threadIdx.x == 0) losses[blockIdx.x] = shift[blockIdx.x] = total[blockIdx.x] = T(0);
-    return;
-  }
-  const S* row = x + row_begin(apart);
-  rows_in_registers(shared, n, row);
-  const ShiftedTotal<T> all = with_finite_shift(sum_exp(row, n));
-  T average = 0;
-  if (targets.smoothing > T(0)) {
+  if (loss.ignores(blockIdx.x)) return;
+  const S* row = loss.x + row_begin(loss.apart);
+  rows_in_registers(shared, loss.n, row);
+  const ShiftedTotal<T> all = with_finite_shift(sum_exp(row, loss.n));
+  T sum = 0;
+  if (loss.targets.smoothing > T(0)) {
     for_each_element(
-        n, [&](S x) { average += static_cast<T>(x); }, row);
-    average = sum_block(average) / static_cast<T>(n);
+        loss.n, [&](S x) { sum += static_cast<T>(x); }, row);
+    sum = sum_block(sum);
   }
-  if (threadIdx.x != 0) return;
-  // x is subtracted from the shift first: both may be large, but a small difference is exact.
-  const auto loss_of = [&](T score) {
-    return all.total == T(0) ? -minus_infinity<T>() : (all.shift - score) + math::log(all.total);
-  };
-  T loss = loss_of(static_cast<T>(row[target]));
-  if (targets.smoothing > T(0))
-    loss = (T(1) - targets.smoothing) * loss + targets.smoothing * loss_of(average);
-  losses[blockIdx.x] = loss;
-  shift[blockIdx.x] = all.shift;
-  total[blockIdx.x] = all.total;
+  loss.write(blockIdx.x, all, sum);
 }
 
 template <class S>
@@ -117,12 +149,24 @@ void cross_entropy(Tensor& losses, Tensor& shift, Tensor& total, const Tensor& l
   visit_rows("cross_entropy", logits, [&](auto type, unsigned rows, int64_t n) {
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
+    const CrossEntropyForward<S> loss{losses.data<T>(),
+                                      shift.data<T>(),
+                                      total.data<T>(),
+                                      logits.data<S>(),
+                                      logits.strides()[0],
+                                      int64_t{rows},
+                                      n,
+                                      targets_of<T>(targets, ignore, label_smoothing)};
+    const bool aligned = loss.apart % kLanes<S> == 0;
+    if (const unsigned holders = holders_of<S>(kHeld, n, logits); aligned && holders > 0) {
+      const dim3 block = held_block(holders);
+      VITRINE_LAUNCH((held_cross_entropy_kernel<S>), (rows + block.y - 1) / block.y, block, 0, loss);
+      return;
+    }
     // Only smoothing reads a row again.
     const Holding block =
         label_smoothing > 0 ? holding_for<cross_entropy_kernel<S>, S>(n, 1) : Holding{threads_for(n), 0};
-    VITRINE_LAUNCH((cross_entropy_kernel<S>), rows, block.threads, block.shared, losses.data<T>(),
-                   shift.data<T>(), total.data<T>(), logits.data<S>(), logits.strides()[0], n,
-                   targets_of<T>(targets, ignore, label_smoothing), block.shared);
+    VITRINE_LAUNCH((cross_entropy_kernel<S>), rows, block.threads, block.shared, loss, block.shared);
   });
 }
 

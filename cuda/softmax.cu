@@ -6,27 +6,11 @@
 // The sum takes one pass (cuda/sum_exp.h). The textbook takes two passes, one for the largest
 // element and one for the sum. Memory bounds these kernels, so one pass less matters. The second
 // read of a row comes from registers, from a cache or from shared memory (cuda/rows.h).
-#include "cuda/held_rows.h"
 #include "cuda/sum_exp.h"
 #include "ops/kernels.h"
 
 namespace vitrine::cuda {
 namespace {
-
-/// The SumExp of a row that the threads hold.
-template <class S>
-__device__ SumExp<AccumulatorOf<S>> sum_held(const HeldElements<S>& held) {
-  using T = AccumulatorOf<S>;
-  T mine = minus_infinity<T>(), total = 0;
-#pragma unroll
-  for (const auto& vector : held.at)
-    for (const T x : vector.at) mine = std::fmax(mine, x);
-  const T largest = largest_of_block(mine);
-#pragma unroll
-  for (const auto& vector : held.at)
-    for (const T x : vector.at) total += exp_below<S>(x, largest);
-  return sum_totals(largest, total);
-}
 
 template <class S>
 __global__ void __launch_bounds__(kMostHolders)
@@ -34,7 +18,7 @@ __global__ void __launch_bounds__(kMostHolders)
   using T = AccumulatorOf<S>;
   if (held_row() >= rows) return;  // a whole warp, which shares no barrier with other warps
   HeldElements<S> held(x + held_row() * n, n, minus_infinity<T>());
-  const SumExp<T> all = sum_held(held);
+  const SumExp<T> all = sum_exp(held);
   const T scale = all.largest == minus_infinity<T>() ? T(0) : T(1) / all.total;
   held.update([&](T x) { return scale == T(0) ? T(0) : exp_for<S>(x - all.largest) * scale; });
   held.write(y + held_row() * n, n);
@@ -46,7 +30,7 @@ __global__ void __launch_bounds__(kMostHolders)
   using T = AccumulatorOf<S>;
   if (held_row() >= rows) return;
   HeldElements<S> held(x + held_row() * n, n, minus_infinity<T>());
-  const ShiftedTotal<T> all = with_finite_shift(sum_held(held));
+  const ShiftedTotal<T> all = with_finite_shift(sum_exp(held));
   const T log_total = all.total == T(0) ? T(0) : math::log(all.total);
   held.update([&](T x) { return (x - all.shift) - log_total; });
   held.write(y + held_row() * n, n);

@@ -3,9 +3,8 @@
 #pragma once
 
 #include "core/math.h"
-#include "cuda/block.h"
+#include "cuda/held_rows.h"
 #include "cuda/instructions/exp2.h"
-#include "cuda/vector.h"
 
 namespace vitrine::cuda {
 
@@ -83,6 +82,21 @@ __device__ SumExp<AccumulatorOf<S>> sum_exp(const S* row, int64_t n) {
   // First the largest element of the block: then each thread scales once, and not at every merge.
   const T largest = largest_of_block(mine.largest);
   return sum_totals(largest, mine.total * exp_below<S>(mine.largest, largest));
+}
+
+/// The same for a row that the threads hold, with −∞ as padding: two passes over registers.
+template <class S>
+__device__ SumExp<AccumulatorOf<S>> sum_exp(const HeldElements<S>& held) {
+  using T = AccumulatorOf<S>;
+  T mine = minus_infinity<T>(), total = 0;
+#pragma unroll
+  for (const auto& vector : held.at)
+    for (const T x : vector.at) mine = std::fmax(mine, x);
+  const T largest = largest_of_block(mine);
+#pragma unroll
+  for (const auto& vector : held.at)
+    for (const T x : vector.at) total += exp_below<S>(x, largest);
+  return sum_totals(largest, total);
 }
 
 /// A SumExp as Σ eˣ = e^shift·total with a finite shift. If the largest element is not finite, the
