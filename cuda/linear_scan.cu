@@ -8,6 +8,13 @@
 namespace vitrine::cuda {
 namespace {
 
+/// Elements of a line that a thread holds, unless a line is too long for a warp.
+constexpr int kFew = 8;
+ScanLanes lanes_for(int64_t n, const char* op, const char* argument) {
+  return ScanLanes::of(n, kFew, kWarp, 0, op, argument);
+}
+constexpr int kThreadsOfScan = 128;
+
 /// The rows of each head of an operand [B, H, T, n]. Undefined: data is null.
 template <class S>
 struct Rows {
@@ -47,7 +54,7 @@ struct Scan {
   Decays<T> decays;
   int64_t time, rows, columns;
   T scale;
-  int lanes;
+  int lanes, lines_per_block;
 
   Scan(const Tensor& q, const Tensor& k, const Tensor& to, const Tensor& from, const Tensor& g,
        int64_t columns, double scale, const ScanLanes& lanes)
@@ -60,7 +67,8 @@ struct Scan {
         rows(q.size(3)),
         columns(columns),
         scale(static_cast<T>(scale)),
-        lanes(lanes.lanes) {}
+        lanes(lanes.lanes),
+        lines_per_block(static_cast<int>(lanes.lines_per_block())) {}
   __device__ bool erases() const { return to.data != nullptr; }
 };
 
@@ -100,23 +108,21 @@ struct RowTiles {
   }
 };
 
-__device__ inline int fewer(int64_t left, int most) { return left < most ? static_cast<int>(left) : most; }
-
 template <int kEach, class S, class T>
-__global__ void __launch_bounds__(kScanThreads)
+__global__ void __launch_bounds__(kThreadsOfScan)
     scan_kernel(S* y, T* state, T* erased, T* boundaries, Scan<S> x, Rows<S> v, const T* first) {
   VITRINE_DYNAMIC_SHARED(T, shared);
   T* room = shared;
   const ScanPlace at(x.lanes, x.columns, x.rows);
   const RowTiles<S> tiles(room, x);
-  const ScanTile<T> values(room, kTile, kScanThreads / x.lanes);
+  const ScanTile<T> values(room, kTile, x.lines_per_block);
   const int64_t head = at.matrix, j = at.line, size = x.rows * x.columns,
                 chunks = (x.time + kScanChunk - 1) / kScanChunk;
   const auto for_each = [&](const auto& f) { at.for_each<kEach>(f); };
   T s[kEach] = {};
   for_each([&](int r, int i) { s[r] = first[head * size + i * x.columns + j]; });
   for (int64_t begin = 0; begin < x.time; begin += kTile) {
-    const int positions = fewer(x.time - begin, kTile);
+    const int positions = positions_of(x.time - begin, kTile);
     if (boundaries != nullptr && begin % kScanChunk == 0) {
       T* const kept = boundaries + (head * chunks + begin / kScanChunk) * size + j;
       for_each([&](int r, int i) { kept[i * x.columns] = s[r]; });
@@ -149,19 +155,19 @@ __global__ void __launch_bounds__(kScanThreads)
 
 /// dS from the last position to the first.
 template <int kEach, class S, class T>
-__global__ void __launch_bounds__(kScanThreads)
+__global__ void __launch_bounds__(kThreadsOfScan)
     scan_backward_columns_kernel(S* dv, T* added, T* dfirst, Scan<S> x, Rows<S> dy, const T* dstate) {
   VITRINE_DYNAMIC_SHARED(T, shared);
   T* room = shared;
   const ScanPlace at(x.lanes, x.columns, x.rows);
   const RowTiles<S> tiles(room, x);
-  const ScanTile<T> values(room, kTile, kScanThreads / x.lanes);
+  const ScanTile<T> values(room, kTile, x.lines_per_block);
   const int64_t head = at.matrix, j = at.line, size = x.rows * x.columns;
   const auto for_each = [&](const auto& f) { at.for_each<kEach>(f); };
   T ds[kEach] = {};
   for_each([&](int r, int i) { ds[r] = dstate[head * size + i * x.columns + j]; });
   for (int64_t end = x.time; end > 0;) {
-    const int positions = fewer(end, kTile);
+    const int positions = positions_of(end, kTile);
     const int64_t begin = end - positions;
     __syncthreads();
     tiles.copy_from(x, head, begin, positions);
@@ -222,11 +228,11 @@ struct ColumnTiles {
         dy(room, kShortTile, x.columns),
         erased(room, x.erases() ? kShortTile : 0, x.columns),
         added(room, x.erases() ? kShortTile : 0, x.columns),
-        q(room, kShortTile, kScanThreads / x.lanes),
-        k(room, kShortTile, kScanThreads / x.lanes),
-        decay(room, kShortTile, kScanThreads / x.lanes),
-        to(room, x.erases() ? kShortTile : 0, kScanThreads / x.lanes),
-        from(room, x.erases() ? kShortTile : 0, kScanThreads / x.lanes) {}
+        q(room, kShortTile, x.lines_per_block),
+        k(room, kShortTile, x.lines_per_block),
+        decay(room, kShortTile, x.lines_per_block),
+        to(room, x.erases() ? kShortTile : 0, x.lines_per_block),
+        from(room, x.erases() ? kShortTile : 0, x.lines_per_block) {}
   /// Copies what the state is computed from; with `gradients`, also what dS is computed from.
   __device__ void copy_from(const Scan<S>& x, const RowOperands<S, T>& o, const ScanPlace& at, int64_t begin,
                             int positions, bool gradients) const {
@@ -262,7 +268,7 @@ struct ColumnTiles {
 /// its tiles. Then, from the last tile, the states of the tile are computed again, and dS goes
 /// through them.
 template <int kEach, class S, class T>
-__global__ void __launch_bounds__(kScanThreads)
+__global__ void __launch_bounds__(kThreadsOfScan)
     scan_backward_rows_kernel(RowGradients<S> d, Scan<S> x, RowOperands<S, T> o) {
   constexpr int kTiles = kScanChunk / kShortTile;
   VITRINE_DYNAMIC_SHARED(T, shared);
@@ -283,7 +289,8 @@ __global__ void __launch_bounds__(kScanThreads)
   for_each([&](int r, int j) { ds[r] = o.dstate[head * size + i * x.columns + j]; });
   for (int64_t chunk = chunks - 1; chunk >= 0; --chunk) {
     const int64_t begin = chunk * kScanChunk;
-    const int length = fewer(x.time - begin, kScanChunk), count = (length + kShortTile - 1) / kShortTile;
+    const int length = positions_of(x.time - begin, kScanChunk),
+              count = (length + kShortTile - 1) / kShortTile;
     const T* const boundary = o.boundaries + (head * chunks + chunk) * size + i * x.columns;
     for_each([&](int r, int j) { before_tile[0][r] = s[r] = boundary[j]; });
     for (int tile = 1; tile < count; ++tile) {
@@ -293,7 +300,7 @@ __global__ void __launch_bounds__(kScanThreads)
       for_each([&](int r, int) { before_tile[tile][r] = s[r]; });
     }
     for (int tile = count - 1; tile >= 0; --tile) {
-      const int positions = fewer(length - tile * kShortTile, kShortTile);
+      const int positions = positions_of(length - tile * kShortTile, kShortTile);
       const int64_t first = begin + tile * kShortTile;
       stage(first, positions, true);
       T before[kShortTile][kEach];
@@ -350,7 +357,7 @@ T* data_or_null(const Tensor& x) {
 void linear_scan(Tensor& y, Tensor& state, Tensor& erased, Tensor& boundaries, const Tensor& q,
                  const Tensor& k, const Tensor& v, const Tensor& log_decay, const Tensor& erase_to,
                  const Tensor& erase_from, const Tensor& first, double scale) {
-  const ScanLanes lanes = ScanLanes::of(q.size(3), "linear_scan", "dk");
+  const ScanLanes lanes = lanes_for(q.size(3), "linear_scan", "dk");
   visit_device_floating(q.dtype(), "linear_scan", [&](auto type) {
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
@@ -358,9 +365,9 @@ void linear_scan(Tensor& y, Tensor& state, Tensor& erased, Tensor& boundaries, c
     const unsigned blocks = scan_blocks(q.size(0) * q.size(1), x.columns, lanes, "linear_scan");
     if (blocks == 0) return;
     const int64_t room = kTile * ((erase_to.defined() ? 5 : 3) * x.rows + lanes.lines_per_block());
-    visit_each(lanes, [&](auto each) {
+    visit_each<kFew>(lanes, [&](auto each) {
       const unsigned shared = scan_shared<scan_kernel<each, S, T>, T>(room, "linear_scan", "dk");
-      VITRINE_LAUNCH((scan_kernel<each, S, T>), blocks, kScanThreads, shared, y.data<S>(), state.data<T>(),
+      VITRINE_LAUNCH((scan_kernel<each, S, T>), blocks, lanes.threads, shared, y.data<S>(), state.data<T>(),
                      data_or_null<T>(erased), data_or_null<T>(boundaries), x, Rows<S>(v), first.data<T>());
     });
   });
@@ -370,7 +377,7 @@ void linear_scan_backward_columns(Tensor& dv, Tensor& added, Tensor& dfirst, con
                                   const Tensor& dstate, const Tensor& q, const Tensor& k,
                                   const Tensor& log_decay, const Tensor& erase_to, const Tensor& erase_from,
                                   double scale) {
-  const ScanLanes lanes = ScanLanes::of(q.size(3), "linear_scan_backward", "dk");
+  const ScanLanes lanes = lanes_for(q.size(3), "linear_scan_backward", "dk");
   visit_device_floating(q.dtype(), "linear_scan_backward", [&](auto type) {
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
@@ -378,10 +385,10 @@ void linear_scan_backward_columns(Tensor& dv, Tensor& added, Tensor& dfirst, con
     const unsigned blocks = scan_blocks(q.size(0) * q.size(1), x.columns, lanes, "linear_scan_backward");
     if (blocks == 0) return;
     const int64_t room = kTile * ((erase_to.defined() ? 5 : 3) * x.rows + lanes.lines_per_block());
-    visit_each(lanes, [&](auto each) {
+    visit_each<kFew>(lanes, [&](auto each) {
       const unsigned shared =
           scan_shared<scan_backward_columns_kernel<each, S, T>, T>(room, "linear_scan_backward", "dk");
-      VITRINE_LAUNCH((scan_backward_columns_kernel<each, S, T>), blocks, kScanThreads, shared, dv.data<S>(),
+      VITRINE_LAUNCH((scan_backward_columns_kernel<each, S, T>), blocks, lanes.threads, shared, dv.data<S>(),
                      data_or_null<T>(added), dfirst.data<T>(), x, Rows<S>(dy), dstate.data<T>());
     });
   });
@@ -392,7 +399,7 @@ void linear_scan_backward_rows(Tensor& dq, Tensor& dk, Tensor& dlog_decay, Tenso
                                const Tensor& k, const Tensor& v, const Tensor& log_decay,
                                const Tensor& erase_to, const Tensor& erase_from, const Tensor& erased,
                                const Tensor& added, const Tensor& boundaries, double scale) {
-  const ScanLanes lanes = ScanLanes::of(v.size(3), "linear_scan_backward", "dv");
+  const ScanLanes lanes = lanes_for(v.size(3), "linear_scan_backward", "dv");
   visit_device_floating(q.dtype(), "linear_scan_backward", [&](auto type) {
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
@@ -407,10 +414,10 @@ void linear_scan_backward_rows(Tensor& dq, Tensor& dk, Tensor& dlog_decay, Tenso
     const RowOperands<S, T> o{
         Rows<S>(v),          Rows<S>(dy), dstate.data<T>(), data_or_null<T>(erased), data_or_null<T>(added),
         boundaries.data<T>()};
-    visit_each(lanes, [&](auto each) {
+    visit_each<kFew>(lanes, [&](auto each) {
       const unsigned shared =
           scan_shared<scan_backward_rows_kernel<each, S, T>, T>(room, "linear_scan_backward", "dv");
-      VITRINE_LAUNCH((scan_backward_rows_kernel<each, S, T>), blocks, kScanThreads, shared, d, x, o);
+      VITRINE_LAUNCH((scan_backward_rows_kernel<each, S, T>), blocks, lanes.threads, shared, d, x, o);
     });
   });
 }

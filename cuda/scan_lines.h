@@ -10,35 +10,36 @@
 
 namespace vitrine::cuda {
 
-inline constexpr unsigned kScanThreads = 128;
-
 /// How lines of n elements are shared: each of `lanes` threads, a power of two, holds at most
-/// `each` elements.
+/// `each` elements, and a block has `threads`.
 struct ScanLanes {
-  int lanes = 1, each = 8;
+  int lanes = 1, each;
+  unsigned threads;
 
-  /// The smallest number of threads; more elements for each only if a warp is not enough. `argument`
-  /// names n in the error.
-  static ScanLanes of(int64_t n, const char* op, const char* argument) {
-    constexpr int kMost = 32;
-    check(n <= kMost * int64_t{kWarp},
-          "{}: {} is too large for a GPU: {} elements, where 32 threads hold {} at most", op, argument, n,
-          kMost * int64_t{kWarp});
-    ScanLanes all;
-    if (n > all.each * int64_t{kWarp}) all.each = kMost;
+  static constexpr int kMany = 32;  ///< elements of a thread, if `few` of them are not enough
+
+  /// The smallest number of threads that hold n elements, `few` each; kMany each only if `most`
+  /// threads are not enough. `argument` names n in the error. A block has `lines` lines, or if that
+  /// is 0, 128 threads.
+  static ScanLanes of(int64_t n, int few, int most, unsigned lines, const char* op, const char* argument) {
+    check(n <= int64_t{kMany} * most,
+          "{}: {} is too large for a GPU: {} elements, where {} threads hold {} at most", op, argument, n,
+          most, kMany * most);
+    ScanLanes all{1, n <= int64_t{few} * most ? few : kMany, 128};
     while (all.lanes * int64_t{all.each} < n) all.lanes *= 2;
+    if (lines > 0) all.threads = lines * static_cast<unsigned>(all.lanes);
     return all;
   }
-  int64_t lines_per_block() const { return kScanThreads / lanes; }
+  int64_t lines_per_block() const { return threads / static_cast<unsigned>(lanes); }
 };
 
 /// Calls f with the number of elements per thread as a constant.
-template <class F>
+template <int kFew, class F>
 void visit_each(const ScanLanes& lanes, F f) {
-  if (lanes.each == 8) {
-    f(std::integral_constant<int, 8>());
+  if (lanes.each == kFew) {
+    f(std::integral_constant<int, kFew>());
   } else {
-    f(std::integral_constant<int, 32>());
+    f(std::integral_constant<int, ScanLanes::kMany>());
   }
 }
 
@@ -54,7 +55,8 @@ struct ScanPlace {
         lane(static_cast<int>(threadIdx.x) % lanes),
         in_block(static_cast<int>(threadIdx.x) / lanes),
         count((static_cast<int>(elements) - lane + lanes - 1) / lanes) {
-    const int64_t per_block = kScanThreads / lanes, blocks = (lines + per_block - 1) / per_block;
+    const int64_t per_block = blockDim.x / static_cast<unsigned>(lanes),
+                  blocks = (lines + per_block - 1) / per_block;
     matrix = blockIdx.x / blocks;
     line = blockIdx.x % blocks * per_block + in_block;
     active = line < lines;
@@ -78,6 +80,12 @@ struct ScanPlace {
     return merge_warp(
         mine, [](T x, T y) { return x + y; }, lanes);
   }
+  /// The sum over the lines of a warp, of the threads with the same place in their line.
+  template <class T>
+  __device__ T sum_lines(T mine) const {
+    for (int step = lanes; step < static_cast<int>(kWarp); step *= 2) mine += lane_xor(mine, step);
+    return mine;
+  }
 };
 
 /// Vectors of one operand in shared memory, one for each position of a tile.
@@ -94,10 +102,16 @@ struct ScanTile {
   /// Copies value(t, i) for all i and 0 ≤ t < positions; a warp copies a vector.
   template <class F>
   __device__ void fill(int positions, const F& value) const {
-    for (int t = static_cast<int>(threadIdx.x / kWarp); t < positions; t += kScanThreads / kWarp)
+    for (int t = static_cast<int>(threadIdx.x / kWarp); t < positions;
+         t += static_cast<int>(blockDim.x / kWarp))
       for (int64_t i = threadIdx.x % kWarp; i < width; i += kWarp) data[t * width + i] = value(t, i);
   }
 };
+
+/// The number of positions of a tile, if `left` are left.
+__device__ inline int positions_of(int64_t left, int tile) {
+  return left < tile ? static_cast<int>(left) : tile;
+}
 
 /// Blocks for the lines of all matrices.
 inline unsigned scan_blocks(int64_t matrices, int64_t lines, const ScanLanes& lanes, const char* op) {

@@ -82,16 +82,30 @@ TEST_CASE("the kernels equal the definition across the ends of chunks, strips an
       }
 }
 
-TEST_CASE("the kernels of CUDA equal those of the CPU across the ends of chunks and strips") {
+TEST_CASE("the kernels of CUDA equal those of the CPU across the ends of chunks, tiles and lines") {
   if (!has_gpu()) return;
-  for (const Form& form : {kForms[1], kForms[5]}) {
-    const auto x = form.inputs(66, 34, 34);
-    const auto got = run(linear_scan, form, x, Device::cuda), want = run(linear_scan, form, x);
-    for (size_t i = 0; i < got.size(); ++i) {
-      INFO("erases ", form.erases, ", result ", i);
-      CHECK(distance(to(got[i], Device::cpu), want[i]) < 1e-13);
+  struct Size {
+    int64_t time, dk, dv;
+  };
+  for (const Form& form : kForms)
+    // one thread for a line, several, all of a warp, and a warp with more elements each
+    for (const auto& [time, dk, dv] : {Size{1, 3, 1}, {66, 34, 5}, {130, 9, 34}, {17, 256, 3}, {9, 4, 300}}) {
+      const auto x = form.inputs(time, dk, dv);
+      const auto got = run(linear_scan, form, x, Device::cuda), want = run(linear_scan, form, x);
+      for (size_t i = 0; i < got.size(); ++i) {
+        INFO("decay ", static_cast<int>(form.decay), ", erases ", form.erases, ", T ", time, ", dk ", dk,
+             ", dv ", dv, ", result ", i);
+        CHECK(distance(to(got[i], Device::cpu), want[i]) < 1e-13);
+      }
     }
-  }
+}
+
+TEST_CASE("a state too large for a GPU is an error that says how large it may be") {
+  if (!has_gpu()) return;
+  const Tensor q = zeros({1, 1, 1, 1025}, DType::float32, Device::cuda), v = slice(q, 3, 0, 1);
+  CHECK_THROWS_WITH(
+      linear_scan(q, q, v),
+      "linear_scan: dk is too large for a GPU: 1025 elements, where 32 threads hold 1024 at most");
 }
 
 TEST_CASE("without erasing, a scan is attention with the decay between two positions as weight") {
