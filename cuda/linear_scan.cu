@@ -305,9 +305,8 @@ __global__ void __launch_bounds__(kThreadsOfScan)
       stage(first, positions, true);
       T before[kShortTile][kEach];
       for_each([&](int r, int) { s[r] = before_tile[tile][r]; });
-#pragma unroll
-      for (int t = 0; t < kShortTile; ++t) {
-        if (t >= positions) break;
+      repeat<kShortTile, kEach == kFew>([&](int t) {
+        if (t >= positions) return;
         T dq = 0;
         for_each([&](int r, int j) {
           before[t][r] = s[r];
@@ -316,10 +315,10 @@ __global__ void __launch_bounds__(kThreadsOfScan)
         });
         dq = at.sum(dq);
         if (at.writes()) d.dq[(head * x.time + first + t) * x.rows + i] = S(dq * x.scale);
-      }
-#pragma unroll
-      for (int t = kShortTile - 1; t >= 0; --t) {
-        if (t >= positions) continue;
+      });
+      repeat<kShortTile, kEach == kFew>([&](int from_end) {
+        const int t = kShortTile - 1 - from_end;
+        if (t >= positions) return;
         const T decay = tiles.decay(t, line), q = tiles.q(t, line) * x.scale,
                 from = erases ? tiles.from(t, line) : T(0);
         T dk = 0, dw = 0, dto = 0, dfrom = 0;
@@ -339,10 +338,10 @@ __global__ void __launch_bounds__(kThreadsOfScan)
           dw = at.sum(dw);
           if (at.writes()) d.dlog_decay[place] = dw * decay;
         }
-        if (!erases) continue;
+        if (!erases) return;
         dto = at.sum(dto), dfrom = at.sum(dfrom);
         if (at.writes()) d.dto[place] = S(dto), d.dfrom[place] = S(dfrom);
-      }
+      });
     }
   }
 }

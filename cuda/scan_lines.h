@@ -108,6 +108,19 @@ struct ScanTile {
   }
 };
 
+/// Calls f(0), …, f(kCount − 1). If kUnroll, the calls are written one after the other, so that an
+/// array with this index stays in registers.
+template <int kCount, bool kUnroll, class F>
+__device__ void repeat(const F& f) {
+  if constexpr (kUnroll) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) f(i);
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < kCount; ++i) f(i);
+  }
+}
+
 /// The number of positions of a tile, if `left` are left.
 __device__ inline int positions_of(int64_t left, int tile) {
   return left < tile ? static_cast<int>(left) : tile;

@@ -186,18 +186,17 @@ __global__ void __launch_bounds__(kMostThreadsOfScan)
       stage(first, positions);
       T before[kShortTile][kEach], decay[kShortTile][kEach];
       for_each([&](int r, int) { h[r] = before_tile[tile][r]; });
-#pragma unroll
-      for (int t = 0; t < kShortTile; ++t) {
-        if (t >= positions) break;
+      repeat<kShortTile, kEach == kFew>([&](int t) {
+        if (t >= positions) return;
         const T delta = tiles.delta(t, at.in_block), in = delta * tiles.u(t, at.in_block);
         for_each([&](int r, int s) {
           before[t][r] = h[r], decay[t][r] = math::exp(delta * a[r]);
           h[r] = decay[t][r] * h[r] + in * tiles.b(t, s);
         });
-      }
-#pragma unroll
-      for (int t = kShortTile - 1; t >= 0; --t) {
-        if (t >= positions) continue;
+      });
+      repeat<kShortTile, kEach == kFew>([&](int from_end) {
+        const int t = kShortTile - 1 - from_end;
+        if (t >= positions) return;
         const T delta = tiles.delta(t, at.in_block), u = tiles.u(t, at.in_block), g = dys(t, at.in_block),
                 in = delta * u;
         T din = 0, ddelta = 0;
@@ -217,11 +216,11 @@ __global__ void __launch_bounds__(kMostThreadsOfScan)
         }
         din = at.sum(din), ddelta = at.sum(ddelta);
         dskip += g * u;
-        if (!at.writes()) continue;
+        if (!at.writes()) return;
         const int64_t place = (at.matrix * x.time + first + t) * x.channels + channel;
         d.du[place] = S(din * delta + g * skip);
         d.ddelta[place] = S(ddelta + din * u);
-      }
+      });
       __syncthreads();
       const int64_t place = (int64_t{blockIdx.x} * x.time + first) * x.states;
       dbs.write(d.db + place, positions), dcs.write(d.dc + place, positions);
