@@ -7,6 +7,7 @@
 #pragma once
 
 #include "cuda/block.h"
+#include "cuda/vector.h"
 
 namespace vitrine::cuda {
 
@@ -30,7 +31,9 @@ struct ScanLanes {
     if (lines > 0) all.threads = lines * static_cast<unsigned>(all.lanes);
     return all;
   }
-  int64_t lines_per_block() const { return threads / static_cast<unsigned>(lanes); }
+  int lines_per_block() const { return static_cast<int>(threads) / lanes; }
+  /// Elements of a line, with those that do not exist.
+  int width() const { return lanes * each; }
 };
 
 /// Calls f with the number of elements per thread as a constant.
@@ -44,35 +47,45 @@ void visit_each(const ScanLanes& lanes, F f) {
 }
 
 /// A thread's place: the matrix and the line in it, and which elements of the line it holds:
-/// lane, lane + lanes, lane + 2·lanes and so on, `count` of them. A block has lines of one matrix.
+/// kEach neighbouring ones from `first` on, of which `count` exist. A block has lines of one
+/// matrix.
+template <int kEach>
 struct ScanPlace {
-  int lanes, lane, in_block, count;
+  int lanes, in_block, first, count;
   int64_t matrix, line;
   bool active;  ///< whether the line exists; threads without one take part in copies and exchanges
 
   __device__ ScanPlace(int lanes, int64_t lines, int64_t elements)
-      : lanes(lanes),
-        lane(static_cast<int>(threadIdx.x) % lanes),
-        in_block(static_cast<int>(threadIdx.x) / lanes),
-        count((static_cast<int>(elements) - lane + lanes - 1) / lanes) {
+      : lanes(lanes), in_block(static_cast<int>(threadIdx.x) / lanes) {
     const int64_t per_block = blockDim.x / static_cast<unsigned>(lanes),
                   blocks = (lines + per_block - 1) / per_block;
     matrix = blockIdx.x / blocks;
     line = blockIdx.x % blocks * per_block + in_block;
     active = line < lines;
-    if (!active) count = 0;
+    first = static_cast<int>(threadIdx.x) % lanes * kEach;
+    const int left = static_cast<int>(elements) - first;
+    count = !active || left < 0 ? 0 : left < kEach ? left : kEach;
   }
   /// The first line of this block.
   __device__ int64_t first_line() const { return line - in_block; }
-  __device__ bool writes() const { return active && lane == 0; }
+  __device__ bool writes() const { return active && first == 0; }
 
-  /// Calls f(r, i) for each of this thread's elements: its number r among at most kEach, and its
-  /// index i in the line.
-  template <int kEach, class F>
+  /// Calls f(r, i) for each of this thread's elements: its number r, and its index i in the line.
+  template <class F>
   __device__ void for_each(const F& f) const {
 #pragma unroll
     for (int r = 0; r < kEach; ++r)
-      if (r < count) f(r, lane + r * lanes);
+      if (r < count) f(r, first + r);
+  }
+  /// Σ x[r]·y[r] over the elements of the line, for each of its threads. Products of elements that
+  /// do not exist may be NaN, and are not added.
+  template <class T, class X, class Y>
+  __device__ T dot(const X& x, const Y& y) const {
+    T mine = 0;
+#pragma unroll
+    for (int r = 0; r < kEach; ++r)
+      if (r < count) mine = std::fma(x[r], y[r], mine);
+    return sum(mine);
   }
   /// The sum over the threads of a line, for each of them.
   template <class T>
@@ -88,23 +101,43 @@ struct ScanPlace {
   }
 };
 
+/// The elements of a vector that belong to a thread's part of a line.
+template <class T, int kEach>
+struct ScanPart {
+  Vector<T, kEach> x;
+  __device__ T operator[](int r) const { return x.at[r]; }
+};
+
 /// Vectors of one operand in shared memory, one for each position of a tile.
 template <class T>
 struct ScanTile {
   T* data = nullptr;
-  int64_t width = 0;
+  int width = 0;
 
-  /// Takes room for `positions` vectors at `room`, which moves on.
-  __device__ ScanTile(T*& room, int positions, int64_t width) : data(room), width(width) {
+  /// Takes room for `positions` vectors at `room`, which moves on. The width of vectors of parts is
+  /// a multiple of kEach.
+  __device__ ScanTile(T*& room, int positions, int width) : data(room), width(width) {
     room += positions * width;
   }
-  __device__ T operator()(int t, int64_t i) const { return data[t * width + i]; }
-  /// Copies value(t, i) for all i and 0 ≤ t < positions; a warp copies a vector.
+  __device__ T operator()(int t, int i) const { return data[t * width + i]; }
+  template <int kEach>
+  __device__ ScanPart<T, kEach> part(int t, const ScanPlace<kEach>& at) const {
+    return {load<kEach>(data + t * width + at.first)};
+  }
+  /// Copies value(t, i) for all i < size and 0 ≤ t < positions, and zeros for size ≤ i; a warp
+  /// copies a vector.
   template <class F>
-  __device__ void fill(int positions, const F& value) const {
+  __device__ void fill(int positions, int64_t size, const F& value) const {
     for (int t = static_cast<int>(threadIdx.x / kWarp); t < positions;
          t += static_cast<int>(blockDim.x / kWarp))
-      for (int64_t i = threadIdx.x % kWarp; i < width; i += kWarp) data[t * width + i] = value(t, i);
+      for (int i = static_cast<int>(threadIdx.x % kWarp); i < width; i += static_cast<int>(kWarp))
+        data[t * width + i] = i < size ? value(t, i) : T(0);
+  }
+  /// The same for elements first, first + 1, … of rows of n elements, which are `apart`.
+  template <class S>
+  __device__ void copy(int positions, const S* rows, int64_t apart, int64_t first, int64_t n) const {
+    rows += first;
+    fill(positions, n - first, [&](int t, int i) { return static_cast<T>(rows[t * apart + i]); });
   }
 };
 

@@ -1,5 +1,6 @@
 // The selective scan, step by step, with the state in registers (cuda/scan_lines.h): a line is the
-// state of one channel, and a block has kScanChannels channels of a row of the batch.
+// state of one channel. A block of the backward has kScanChannels channels of a row of the batch,
+// because it adds up gradients over them.
 #include "core/creation.h"
 #include "cuda/scan_lines.h"
 #include "cuda/strided.h"
@@ -18,7 +19,7 @@ struct Scan {
   const S *u, *delta, *b, *c;
   const T *a, *skip;  ///< skip is null if there is none
   int64_t time, channels, states;
-  int lanes;
+  int lanes, width, lines;  ///< as in ScanLanes
 
   Scan(const Tensor& u, const Tensor& delta, const Tensor& a, const Tensor& b, const Tensor& c,
        const Tensor& skip, const ScanLanes& lanes)
@@ -31,7 +32,9 @@ struct Scan {
         time(u.size(1)),
         channels(u.size(2)),
         states(a.size(1)),
-        lanes(lanes.lanes) {}
+        lanes(lanes.lanes),
+        width(lanes.width()),
+        lines(lanes.lines_per_block()) {}
 };
 
 /// The tiles of the operands: elements of the block's channels, and vectors with an element per
@@ -39,29 +42,24 @@ struct Scan {
 template <class S>
 struct Tiles {
   using T = AccumulatorOf<S>;
-  ScanTile<T> u, delta, b, c;
+  ScanTile<T> b, c, u, delta;
 
   __device__ Tiles(T*& room, const Scan<S>& x, int positions)
-      : u(room, positions, kScanChannels),
-        delta(room, positions, kScanChannels),
-        b(room, positions, x.states),
-        c(room, positions, x.states) {}
-  /// Copies S to T from rows of `width` elements, from element `first` of each.
-  static __device__ void copy(const ScanTile<T>& tile, const S* from, int64_t row, int positions,
-                              int64_t first, int64_t width) {
-    from += row * width + first;
-    tile.fill(positions, [&](int t, int64_t i) {
-      return first + i < width ? static_cast<T>(from[t * width + i]) : T(0);
-    });
+      : b(room, positions, x.width),
+        c(room, positions, x.width),
+        u(room, positions, x.lines),
+        delta(room, positions, x.lines) {}
+  static int64_t room(const Scan<S>& x, int positions) { return positions * 2 * (x.width + x.lines); }
+
+  /// Copies `positions` of row `row` of the batch, from `begin` on.
+  __device__ void copy_from(const Scan<S>& x, int64_t row, int64_t channel, int64_t begin,
+                            int positions) const {
+    const int64_t first = row * x.time + begin;
+    u.copy(positions, x.u + first * x.channels, x.channels, channel, x.channels);
+    delta.copy(positions, x.delta + first * x.channels, x.channels, channel, x.channels);
+    b.copy(positions, x.b + first * x.states, x.states, 0, x.states);
+    c.copy(positions, x.c + first * x.states, x.states, 0, x.states);
   }
-  __device__ void copy_from(const Scan<S>& x, const ScanPlace& at, int64_t begin, int positions) const {
-    const int64_t row = at.matrix * x.time + begin;
-    copy(u, x.u, row, positions, at.first_line(), x.channels);
-    copy(delta, x.delta, row, positions, at.first_line(), x.channels);
-    copy(b, x.b, row, positions, 0, x.states);
-    copy(c, x.c, row, positions, 0, x.states);
-  }
-  static int64_t room(int64_t states, int positions) { return positions * 2 * (kScanChannels + states); }
 };
 
 /// Positions of a tile. In the backward, a thread holds the states of one tile in registers.
@@ -72,36 +70,33 @@ __global__ void __launch_bounds__(kMostThreadsOfScan)
     selective_kernel(S* y, T* state, T* boundaries, Scan<S> x, const T* first) {
   VITRINE_DYNAMIC_SHARED(T, shared);
   T* room = shared;
-  const ScanPlace at(x.lanes, x.channels, x.states);
+  const ScanPlace<kEach> at(x.lanes, x.channels, x.states);
   const Tiles<S> tiles(room, x, kTile);
   const int64_t channel = at.line, own = (at.matrix * x.channels + channel) * x.states,
                 chunks = (x.time + kScanChunk - 1) / kScanChunk;
-  const auto for_each = [&](const auto& f) { at.for_each<kEach>(f); };
   T h[kEach] = {}, a[kEach] = {};
-  for_each([&](int r, int s) { h[r] = first[own + s], a[r] = x.a[channel * x.states + s]; });
+  at.for_each([&](int r, int s) { h[r] = first[own + s], a[r] = x.a[channel * x.states + s]; });
+  const T skip = x.skip != nullptr && at.active ? x.skip[channel] : T(0);
   for (int64_t begin = 0; begin < x.time; begin += kTile) {
     const int positions = positions_of(x.time - begin, kTile);
     if (boundaries != nullptr && begin % kScanChunk == 0) {
       const int64_t chunk = at.matrix * chunks + begin / kScanChunk;
-      for_each([&](int r, int s) { boundaries[(chunk * x.channels + channel) * x.states + s] = h[r]; });
+      at.for_each([&](int r, int s) { boundaries[(chunk * x.channels + channel) * x.states + s] = h[r]; });
     }
     __syncthreads();  // now all threads have read the tile before
-    tiles.copy_from(x, at, begin, positions);
+    tiles.copy_from(x, at.matrix, at.first_line(), begin, positions);
     __syncthreads();
-    for (int t = 0; t < positions; ++t) {
+    int64_t place = (at.matrix * x.time + begin) * x.channels + channel;
+    for (int t = 0; t < positions; ++t, place += x.channels) {
       const T delta = tiles.delta(t, at.in_block), u = tiles.u(t, at.in_block), in = delta * u;
-      T sum = 0;
-      for_each([&](int r, int s) {
-        h[r] = math::exp(delta * a[r]) * h[r] + in * tiles.b(t, s);
-        sum += tiles.c(t, s) * h[r];
-      });
-      sum = at.sum(sum);
-      if (at.writes())
-        y[(at.matrix * x.time + begin + t) * x.channels + channel] =
-            S(x.skip ? sum + x.skip[channel] * u : sum);
+      const auto b = tiles.b.part(t, at);
+#pragma unroll
+      for (int r = 0; r < kEach; ++r) h[r] = std::fma(in, b[r], math::exp(delta * a[r]) * h[r]);
+      const T sum = at.template dot<T>(tiles.c.part(t, at), h);
+      if (at.writes()) y[place] = S(x.skip != nullptr ? sum + skip * u : sum);
     }
   }
-  for_each([&](int r, int s) { state[own + s] = h[r]; });
+  at.for_each([&](int r, int s) { state[own + s] = h[r]; });
 }
 
 template <class S>
@@ -116,26 +111,31 @@ struct Gradients {
 template <class T>
 struct ChannelSums {
   T* of_warps;
-  int64_t states;
+  int width;
 
-  static int64_t room(int64_t states, unsigned threads) { return kShortTile * (threads / kWarp) * states; }
-  __device__ ChannelSums(T*& room, int64_t states) : of_warps(room), states(states) {
-    room += kShortTile * (blockDim.x / kWarp) * states;
+  __device__ ChannelSums(T*& room, int width) : of_warps(room), width(width) {
+    room += kShortTile * static_cast<int>(blockDim.x / kWarp) * width;
   }
-  /// Adds `mine` over the channels of this warp. All its threads call this.
-  __device__ void keep(const ScanPlace& at, int t, int64_t s, T mine) const {
+  static int64_t room(const ScanLanes& lanes) {
+    return kShortTile * (lanes.threads / kWarp) * int64_t{lanes.width()};
+  }
+  /// Adds `mine`, for state s of this thread, over the channels of this warp. All its threads call
+  /// this.
+  template <int kEach>
+  __device__ void keep(const ScanPlace<kEach>& at, int t, int s, T mine) const {
     mine = at.sum_lines(mine);
-    if (s < states && threadIdx.x % kWarp < static_cast<unsigned>(at.lanes))
-      of_warps[(t * (blockDim.x / kWarp) + threadIdx.x / kWarp) * states + s] = mine;
+    if (threadIdx.x % kWarp < static_cast<unsigned>(at.lanes))
+      of_warps[(t * static_cast<int>(blockDim.x / kWarp) + static_cast<int>(threadIdx.x / kWarp)) * width +
+               s] = mine;
   }
   /// Writes the sums of the first `positions` to `sums` [positions, states]. A barrier has come
   /// before.
-  __device__ void write(T* sums, int positions) const {
-    const auto warps = static_cast<int64_t>(blockDim.x / kWarp);
-    for (int64_t i = threadIdx.x; i < positions * states; i += blockDim.x) {
-      const T* const first = of_warps + (i / states * warps) * states + i % states;
+  __device__ void write(T* sums, int positions, int states) const {
+    const int warps = static_cast<int>(blockDim.x / kWarp);
+    for (int i = static_cast<int>(threadIdx.x); i < positions * states; i += static_cast<int>(blockDim.x)) {
+      const T* const first = of_warps + i / states * warps * width + i % states;
       T sum = 0;
-      for (int64_t warp = 0; warp < warps; ++warp) sum += first[warp * states];
+      for (int warp = 0; warp < warps; ++warp) sum += first[warp * width];
       sums[i] = sum;
     }
   }
@@ -150,20 +150,20 @@ __global__ void __launch_bounds__(kMostThreadsOfScan)
   constexpr int kTiles = kScanChunk / kShortTile;
   VITRINE_DYNAMIC_SHARED(T, shared);
   T* room = shared;
-  const ScanPlace at(x.lanes, x.channels, x.states);
+  const ScanPlace<kEach> at(x.lanes, x.channels, x.states);
   const Tiles<S> tiles(room, x, kShortTile);
-  const ScanTile<T> dys(room, kShortTile, kScanChannels);
-  const ChannelSums<T> dbs(room, x.states), dcs(room, x.states);
+  const ChannelSums<T> dbs(room, x.width), dcs(room, x.width);
+  const ScanTile<T> dys(room, kShortTile, x.lines);
   const int64_t channel = at.line, own = (at.matrix * x.channels + channel) * x.states,
                 chunks = (x.time + kScanChunk - 1) / kScanChunk;
-  const auto for_each = [&](const auto& f) { at.for_each<kEach>(f); };
   T h[kEach] = {}, dh[kEach] = {}, a[kEach] = {}, da[kEach] = {}, before_tile[kTiles][kEach] = {}, dskip = 0;
-  for_each([&](int r, int s) { dh[r] = dstate[own + s], a[r] = x.a[channel * x.states + s]; });
+  at.for_each([&](int r, int s) { dh[r] = dstate[own + s], a[r] = x.a[channel * x.states + s]; });
   const T skip = x.skip != nullptr && at.active ? x.skip[channel] : T(0);
   const auto stage = [&](int64_t begin, int positions) {
     __syncthreads();  // now all threads have read the tile before
-    tiles.copy_from(x, at, begin, positions);
-    Tiles<S>::copy(dys, dy, at.matrix * x.time + begin, positions, at.first_line(), x.channels);
+    tiles.copy_from(x, at.matrix, at.first_line(), begin, positions);
+    dys.copy(positions, dy + (at.matrix * x.time + begin) * x.channels, x.channels, at.first_line(),
+             x.channels);
     __syncthreads();
   };
   for (int64_t chunk = chunks - 1; chunk >= 0; --chunk) {
@@ -171,48 +171,54 @@ __global__ void __launch_bounds__(kMostThreadsOfScan)
     const int length = positions_of(x.time - begin, kScanChunk),
               count = (length + kShortTile - 1) / kShortTile;
     const T* const boundary = boundaries + ((at.matrix * chunks + chunk) * x.channels + channel) * x.states;
-    for_each([&](int r, int s) { before_tile[0][r] = h[r] = boundary[s]; });
+    at.for_each([&](int r, int s) { before_tile[0][r] = h[r] = boundary[s]; });
     for (int tile = 1; tile < count; ++tile) {
       stage(begin + (tile - 1) * kShortTile, kShortTile);
       for (int t = 0; t < kShortTile; ++t) {
         const T delta = tiles.delta(t, at.in_block), in = delta * tiles.u(t, at.in_block);
-        for_each([&](int r, int s) { h[r] = math::exp(delta * a[r]) * h[r] + in * tiles.b(t, s); });
+        const auto b = tiles.b.part(t, at);
+#pragma unroll
+        for (int r = 0; r < kEach; ++r) h[r] = std::fma(in, b[r], math::exp(delta * a[r]) * h[r]);
       }
-      for_each([&](int r, int) { before_tile[tile][r] = h[r]; });
+#pragma unroll
+      for (int r = 0; r < kEach; ++r) before_tile[tile][r] = h[r];
     }
     for (int tile = count - 1; tile >= 0; --tile) {
       const int positions = positions_of(length - tile * kShortTile, kShortTile);
       const int64_t first = begin + tile * kShortTile;
       stage(first, positions);
       T before[kShortTile][kEach], decay[kShortTile][kEach];
-      for_each([&](int r, int) { h[r] = before_tile[tile][r]; });
+#pragma unroll
+      for (int r = 0; r < kEach; ++r) h[r] = before_tile[tile][r];
       repeat<kShortTile, kEach == kFew>([&](int t) {
         if (t >= positions) return;
         const T delta = tiles.delta(t, at.in_block), in = delta * tiles.u(t, at.in_block);
-        for_each([&](int r, int s) {
+        const auto b = tiles.b.part(t, at);
+#pragma unroll
+        for (int r = 0; r < kEach; ++r) {
           before[t][r] = h[r], decay[t][r] = math::exp(delta * a[r]);
-          h[r] = decay[t][r] * h[r] + in * tiles.b(t, s);
-        });
+          h[r] = std::fma(in, b[r], decay[t][r] * h[r]);
+        }
       });
       repeat<kShortTile, kEach == kFew>([&](int from_end) {
         const int t = kShortTile - 1 - from_end;
         if (t >= positions) return;
         const T delta = tiles.delta(t, at.in_block), u = tiles.u(t, at.in_block), g = dys(t, at.in_block),
                 in = delta * u;
+        const auto b = tiles.b.part(t, at), c = tiles.c.part(t, at);
         T din = 0, ddelta = 0;
 #pragma unroll
         for (int r = 0; r < kEach; ++r) {
-          if (r * at.lanes >= x.states) break;  // for all threads
-          const int s = at.lane + r * at.lanes;
           T db = 0, dc = 0;
           if (r < at.count) {
-            const T b = tiles.b(t, s), element = dh[r] + g * tiles.c(t, s), kept = decay[t][r] * before[t][r],
+            const T element = std::fma(g, c[r], dh[r]), kept = decay[t][r] * before[t][r],
                     dexponent = element * kept;
-            din += element * b, ddelta += dexponent * a[r], da[r] += dexponent * delta;
-            db = element * in, dc = g * (kept + in * b);
+            din = std::fma(element, b[r], din), ddelta = std::fma(dexponent, a[r], ddelta);
+            da[r] = std::fma(dexponent, delta, da[r]);
+            db = element * in, dc = g * std::fma(in, b[r], kept);
             dh[r] = element * decay[t][r];
           }
-          dbs.keep(at, t, s, db), dcs.keep(at, t, s, dc);
+          dbs.keep(at, t, at.first + r, db), dcs.keep(at, t, at.first + r, dc);
         }
         din = at.sum(din), ddelta = at.sum(ddelta);
         dskip += g * u;
@@ -223,10 +229,11 @@ __global__ void __launch_bounds__(kMostThreadsOfScan)
       });
       __syncthreads();
       const int64_t place = (int64_t{blockIdx.x} * x.time + first) * x.states;
-      dbs.write(d.db + place, positions), dcs.write(d.dc + place, positions);
+      const auto states = static_cast<int>(x.states);
+      dbs.write(d.db + place, positions, states), dcs.write(d.dc + place, positions, states);
     }
   }
-  for_each([&](int r, int s) { d.da[own + s] = da[r], d.dfirst[own + s] = dh[r]; });
+  at.for_each([&](int r, int s) { d.da[own + s] = da[r], d.dfirst[own + s] = dh[r]; });
   if (x.skip != nullptr && at.writes()) d.dskip[at.matrix * x.channels + channel] = dskip;
 }
 
@@ -235,8 +242,9 @@ T* data_or_null(const Tensor& x) {
   return x.defined() ? x.data<T>() : nullptr;
 }
 
-ScanLanes lanes_for(int64_t states, const char* op) {
-  return ScanLanes::of(states, kFew, kMostLanes, kScanChannels, op, "a line of a");
+/// For blocks of so many channels.
+ScanLanes lanes_for(int64_t states, int64_t channels, const char* op) {
+  return ScanLanes::of(states, kFew, kMostLanes, static_cast<unsigned>(channels), op, "a line of a");
 }
 
 }  // namespace
@@ -244,7 +252,7 @@ ScanLanes lanes_for(int64_t states, const char* op) {
 void selective_scan(Tensor& y, Tensor& state, Tensor& boundaries, const Tensor& u, const Tensor& delta,
                     const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& skip,
                     const Tensor& first) {
-  const ScanLanes lanes = lanes_for(a.size(1), "selective_scan");
+  const ScanLanes lanes = lanes_for(a.size(1), kWarp, "selective_scan");
   visit_device_floating(u.dtype(), "selective_scan", [&](auto type) {
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
@@ -252,8 +260,8 @@ void selective_scan(Tensor& y, Tensor& state, Tensor& boundaries, const Tensor& 
     const unsigned blocks = scan_blocks(u.size(0), x.channels, lanes, "selective_scan");
     if (blocks == 0) return;
     visit_each<kFew>(lanes, [&](auto each) {
-      const unsigned bytes = scan_shared<selective_kernel<each, S, T>, T>(Tiles<S>::room(x.states, kTile),
-                                                                          "selective_scan", "a");
+      const unsigned bytes =
+          scan_shared<selective_kernel<each, S, T>, T>(Tiles<S>::room(x, kTile), "selective_scan", "a");
       VITRINE_LAUNCH((selective_kernel<each, S, T>), blocks, lanes.threads, bytes, y.data<S>(),
                      state.data<T>(), data_or_null<T>(boundaries), x, first.data<T>());
     });
@@ -264,15 +272,15 @@ void selective_scan_backward(Tensor& du, Tensor& ddelta, Tensor& da, Tensor& db,
                              Tensor& dfirst, const Tensor& dy, const Tensor& dstate, const Tensor& u,
                              const Tensor& delta, const Tensor& a, const Tensor& b, const Tensor& c,
                              const Tensor& skip, const Tensor& boundaries) {
-  const ScanLanes lanes = lanes_for(a.size(1), "selective_scan_backward");
+  const ScanLanes lanes = lanes_for(a.size(1), kScanChannels, "selective_scan_backward");
   visit_device_floating(u.dtype(), "selective_scan_backward", [&](auto type) {
     using S = typename decltype(type)::type;
     using T = AccumulatorOf<S>;
     const Scan<S> x(u, delta, a, b, c, skip, lanes);
     const unsigned blocks = scan_blocks(u.size(0), x.channels, lanes, "selective_scan_backward");
     if (blocks == 0) return;
-    const int64_t room = Tiles<S>::room(x.states, kShortTile) + kShortTile * kScanChannels +
-                         2 * ChannelSums<T>::room(x.states, lanes.threads);
+    const int64_t room =
+        Tiles<S>::room(x, kShortTile) + 2 * ChannelSums<T>::room(lanes) + kShortTile * x.lines;
     visit_each<kFew>(lanes, [&](auto each) {
       const unsigned bytes =
           scan_shared<selective_backward_kernel<each, S, T>, T>(room, "selective_scan_backward", "a");
