@@ -15,7 +15,21 @@ ScanLanes lanes_for(int64_t n, const char* op, const char* argument) {
 }
 constexpr int kThreadsOfScan = 128;
 
-/// The rows of each head of an operand [B, H, T, n]. Undefined: data is null.
+/// The rows of one head of an operand. Undefined: data is null.
+template <class S>
+struct HeadRows {
+  S* data;
+  int64_t stride;
+
+  /// Copies elements of rows of n, from element `first` on, for the positions from `begin` on.
+  template <class T>
+  __device__ void copy_to(const ScanTile<T>& tile, int64_t begin, int positions, int64_t first,
+                          int64_t n) const {
+    tile.copy(positions, data + begin * stride, stride, first, n);
+  }
+};
+
+/// The rows of each head of an operand [B, H, T, n].
 template <class S>
 struct Rows {
   S* data = nullptr;
@@ -26,9 +40,8 @@ struct Rows {
     data = x.data<S>(), heads = x.size(1);
     batch_stride = x.strides()[0], head_stride = x.strides()[1], stride = x.strides()[2];
   }
-  /// The row of position t.
-  __device__ S* row(int64_t head, int64_t t) const {
-    return data + head / heads * batch_stride + head % heads * head_stride + t * stride;
+  __device__ HeadRows<S> of(int64_t head) const {
+    return {data + head / heads * batch_stride + head % heads * head_stride, stride};
   }
 };
 
@@ -41,9 +54,21 @@ struct Decays {
   Decays(const Tensor& g, int64_t rows) : rows(rows) {
     if (g.defined()) log = g.data<T>(), of_rows = g.rank() == 4;
   }
-  /// The decay of row i at position t, counted over all heads.
-  __device__ T at(int64_t t, int64_t i) const {
-    return log == nullptr ? T(1) : math::exp(of_rows ? log[t * rows + i] : log[t]);
+  /// Fills a tile with the decays of rows first, first + 1, … at positions from `begin` on, which
+  /// are counted over all heads.
+  __device__ void copy_to(const ScanTile<T>& tile, int64_t begin, int positions, int64_t first) const {
+    const auto exponential = [](T x) { return math::exp(x); };
+    if (log == nullptr) {
+      tile.fill(
+          positions, rows - first, [](int, int) { return T(1); }, [](T x) { return x; });
+    } else if (of_rows) {
+      const T* const from = log + begin * rows + first;
+      tile.fill(
+          positions, rows - first, [&](int t, int i) { return from[t * rows + i]; }, exponential);
+    } else {
+      tile.fill(
+          positions, rows - first, [&](int t, int) { return log[begin + t]; }, exponential);
+    }
   }
 };
 
@@ -83,27 +108,33 @@ template <class S>
 struct RowTiles {
   using T = AccumulatorOf<S>;
   ScanTile<T> q, k, decay, to, from, v;
+  HeadRows<S> q_rows, k_rows, to_rows, from_rows, v_rows;
 
-  __device__ RowTiles(T* room, const Scan<S>& x)
+  __device__ RowTiles(T* room, const Scan<S>& x, const Rows<S>& v, int64_t head)
       : q(room, kTile, x.width),
         k(room, kTile, x.width),
         decay(room, kTile, x.width),
         to(room, x.erases() ? kTile : 0, x.width),
         from(room, x.erases() ? kTile : 0, x.width),
-        v(room, kTile, x.lines) {}
+        v(room, kTile, x.lines),
+        q_rows(x.q.of(head)),
+        k_rows(x.k.of(head)),
+        to_rows(x.to.of(head)),
+        from_rows(x.from.of(head)),
+        v_rows(v.of(head)) {}
   static int64_t room(const Scan<S>& x, bool erases) {
     return kTile * ((erases ? 5 : 3) * x.width + x.lines);
   }
 
-  __device__ void copy_from(const Scan<S>& x, const Rows<S>& values, int64_t head, int64_t first_column,
-                            int64_t begin, int positions) const {
-    q.copy(positions, x.q.row(head, begin), x.q.stride, 0, x.rows);
-    k.copy(positions, x.k.row(head, begin), x.k.stride, 0, x.rows);
-    v.copy(positions, values.row(head, begin), values.stride, first_column, x.columns);
-    decay.fill(positions, x.rows, [&](int t, int i) { return x.decays.at(head * x.time + begin + t, i); });
+  __device__ void copy_from(const Scan<S>& x, int64_t head, int64_t first_column, int64_t begin,
+                            int positions) const {
+    q_rows.copy_to(q, begin, positions, 0, x.rows);
+    k_rows.copy_to(k, begin, positions, 0, x.rows);
+    v_rows.copy_to(v, begin, positions, first_column, x.columns);
+    x.decays.copy_to(decay, head * x.time + begin, positions, 0);
     if (!x.erases()) return;
-    to.copy(positions, x.to.row(head, begin), x.to.stride, 0, x.rows);
-    from.copy(positions, x.from.row(head, begin), x.from.stride, 0, x.rows);
+    to_rows.copy_to(to, begin, positions, 0, x.rows);
+    from_rows.copy_to(from, begin, positions, 0, x.rows);
   }
 };
 
@@ -112,7 +143,7 @@ __global__ void __launch_bounds__(kThreadsOfScan)
     scan_kernel(S* y, T* state, T* erased, T* boundaries, Scan<S> x, Rows<S> v, const T* first) {
   VITRINE_DYNAMIC_SHARED(T, shared);
   const ScanPlace<kEach> at(x.lanes, x.columns, x.rows);
-  const RowTiles<S> tiles(shared, x);
+  const RowTiles<S> tiles(shared, x, v, at.matrix);
   const int64_t head = at.matrix, j = at.line, size = x.rows * x.columns,
                 chunks = (x.time + kScanChunk - 1) / kScanChunk;
   T s[kEach] = {};
@@ -124,7 +155,7 @@ __global__ void __launch_bounds__(kThreadsOfScan)
       at.for_each([&](int r, int i) { kept[i * x.columns] = s[r]; });
     }
     __syncthreads();  // now all threads have read the tile before
-    tiles.copy_from(x, v, head, at.first_line(), begin, positions);
+    tiles.copy_from(x, head, at.first_line(), begin, positions);
     __syncthreads();
     int64_t wide = (head * x.time + begin) * x.columns + j;
     for (int t = 0; t < positions; ++t, wide += x.columns) {
@@ -153,7 +184,7 @@ __global__ void __launch_bounds__(kThreadsOfScan)
     scan_backward_columns_kernel(S* dv, T* added, T* dfirst, Scan<S> x, Rows<S> dy, const T* dstate) {
   VITRINE_DYNAMIC_SHARED(T, shared);
   const ScanPlace<kEach> at(x.lanes, x.columns, x.rows);
-  const RowTiles<S> tiles(shared, x);
+  const RowTiles<S> tiles(shared, x, dy, at.matrix);
   const int64_t head = at.matrix, j = at.line, size = x.rows * x.columns;
   T ds[kEach] = {};
   at.for_each([&](int r, int i) { ds[r] = dstate[head * size + i * x.columns + j]; });
@@ -161,7 +192,7 @@ __global__ void __launch_bounds__(kThreadsOfScan)
     const int positions = positions_of(end, kTile);
     end -= positions;
     __syncthreads();
-    tiles.copy_from(x, dy, head, at.first_line(), end, positions);
+    tiles.copy_from(x, head, at.first_line(), end, positions);
     __syncthreads();
     int64_t wide = (head * x.time + end + positions - 1) * x.columns + j;
     for (int t = positions - 1; t >= 0; --t, wide -= x.columns) {
@@ -211,8 +242,9 @@ template <class S>
 struct ColumnTiles {
   using T = AccumulatorOf<S>;
   ScanTile<T> v, dy, erased, added, q, k, decay, to, from;
+  HeadRows<S> v_rows, dy_rows, q_rows, k_rows, to_rows, from_rows;
 
-  __device__ ColumnTiles(T* room, const Scan<S>& x)
+  __device__ ColumnTiles(T* room, const Scan<S>& x, const RowOperands<S, T>& o, int64_t head)
       : v(room, kShortTile, x.width),
         dy(room, kShortTile, x.width),
         erased(room, x.erases() ? kShortTile : 0, x.width),
@@ -221,7 +253,13 @@ struct ColumnTiles {
         k(room, kShortTile, x.lines),
         decay(room, kShortTile, x.lines),
         to(room, x.erases() ? kShortTile : 0, x.lines),
-        from(room, x.erases() ? kShortTile : 0, x.lines) {}
+        from(room, x.erases() ? kShortTile : 0, x.lines),
+        v_rows(o.v.of(head)),
+        dy_rows(o.dy.of(head)),
+        q_rows(x.q.of(head)),
+        k_rows(x.k.of(head)),
+        to_rows(x.to.of(head)),
+        from_rows(x.from.of(head)) {}
   static int64_t room(const Scan<S>& x, bool erases) {
     return kShortTile * ((erases ? 4 : 2) * x.width + (erases ? 5 : 3) * x.lines);
   }
@@ -230,23 +268,19 @@ struct ColumnTiles {
   __device__ void copy_from(const Scan<S>& x, const RowOperands<S, T>& o, int64_t head, int64_t first,
                             int64_t begin, int positions, bool gradients) const {
     const int64_t wide = (head * x.time + begin) * x.columns;
-    const auto elements = [&](const ScanTile<T>& tile, const Rows<S>& y) {
-      tile.copy(positions, y.row(head, begin), y.stride, first, x.rows);
-    };
-    v.copy(positions, o.v.row(head, begin), o.v.stride, 0, x.columns);
-    elements(k, x.k);
-    decay.fill(positions, x.rows - first,
-               [&](int t, int i) { return x.decays.at(head * x.time + begin + t, first + i); });
+    v_rows.copy_to(v, begin, positions, 0, x.columns);
+    k_rows.copy_to(k, begin, positions, first, x.rows);
+    x.decays.copy_to(decay, head * x.time + begin, positions, first);
     if (gradients) {
-      dy.copy(positions, o.dy.row(head, begin), o.dy.stride, 0, x.columns);
-      elements(q, x.q);
+      dy_rows.copy_to(dy, begin, positions, 0, x.columns);
+      q_rows.copy_to(q, begin, positions, first, x.rows);
     }
     if (!x.erases()) return;
     erased.copy(positions, o.erased + wide, x.columns, 0, x.columns);
-    elements(to, x.to);
+    to_rows.copy_to(to, begin, positions, first, x.rows);
     if (!gradients) return;
     added.copy(positions, o.added + wide, x.columns, 0, x.columns);
-    elements(from, x.from);
+    from_rows.copy_to(from, begin, positions, first, x.rows);
   }
 };
 
@@ -259,7 +293,7 @@ __global__ void __launch_bounds__(kThreadsOfScan, kEach == kFew && sizeof(T) == 
   constexpr int kTiles = kScanChunk / kShortTile;
   VITRINE_DYNAMIC_SHARED(T, shared);
   const ScanPlace<kEach> at(x.lanes, x.rows, x.columns);
-  const ColumnTiles<S> tiles(shared, x);
+  const ColumnTiles<S> tiles(shared, x, o, at.matrix);
   const int64_t head = at.matrix, i = at.line, size = x.rows * x.columns,
                 chunks = (x.time + kScanChunk - 1) / kScanChunk;
   const int line = at.in_block;

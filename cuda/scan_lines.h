@@ -90,13 +90,17 @@ struct ScanPlace {
   /// The sum over the threads of a line, for each of them.
   template <class T>
   __device__ T sum(T mine) const {
-    return merge_warp(
-        mine, [](T x, T y) { return x + y; }, lanes);
+#pragma unroll
+    for (int step = static_cast<int>(kWarp) / 2; step > 0; step /= 2)
+      if (step < lanes) mine += lane_xor(mine, step);
+    return mine;
   }
   /// The sum over the lines of a warp, of the threads with the same place in their line.
   template <class T>
   __device__ T sum_lines(T mine) const {
-    for (int step = lanes; step < static_cast<int>(kWarp); step *= 2) mine += lane_xor(mine, step);
+#pragma unroll
+    for (int step = 1; step < static_cast<int>(kWarp); step *= 2)
+      if (step >= lanes) mine += lane_xor(mine, step);
     return mine;
   }
 };
@@ -124,20 +128,39 @@ struct ScanTile {
   __device__ ScanPart<T, kEach> part(int t, const ScanPlace<kEach>& at) const {
     return {load<kEach>(data + t * width + at.first)};
   }
-  /// Copies value(t, i) for all i < size and 0 ≤ t < positions, and zeros for size ≤ i; a warp
-  /// copies a vector.
-  template <class F>
-  __device__ void fill(int positions, int64_t size, const F& value) const {
-    for (int t = static_cast<int>(threadIdx.x / kWarp); t < positions;
-         t += static_cast<int>(blockDim.x / kWarp))
-      for (int i = static_cast<int>(threadIdx.x % kWarp); i < width; i += static_cast<int>(kWarp))
-        data[t * width + i] = i < size ? value(t, i) : T(0);
+  /// Fills the vectors of positions 0 ≤ t < positions: finish(read(t, i)) for i < size, and 0 for
+  /// size ≤ i. A thread reads several elements before it finishes the first one, so that all of
+  /// them are on their way from memory at the same time.
+  template <class Read, class Finish>
+  __device__ void fill(int positions, int64_t size, const Read& read, const Finish& finish) const {
+    constexpr int kDown = 4, kAcross = 2, kStep = static_cast<int>(kWarp);
+    const int warps = static_cast<int>(blockDim.x / kWarp), first = static_cast<int>(threadIdx.x / kWarp);
+    for (int top = first; top < positions; top += kDown * warps)
+#pragma unroll 1
+      for (int left = static_cast<int>(threadIdx.x % kWarp); left < width; left += kAcross * kStep) {
+        const auto for_each = [&](const auto& f) {
+#pragma unroll
+          for (int down = 0; down < kDown; ++down)
+#pragma unroll
+            for (int across = 0; across < kAcross; ++across)
+              f(down * kAcross + across, top + down * warps, left + across * kStep);
+        };
+        decltype(read(0, 0)) values[kDown * kAcross] = {};
+        for_each([&](int k, int t, int i) {
+          if (t < positions && i < size) values[k] = read(t, i);
+        });
+        for_each([&](int k, int t, int i) {
+          if (t < positions && i < width) data[t * width + i] = i < size ? finish(values[k]) : T(0);
+        });
+      }
   }
-  /// The same for elements first, first + 1, … of rows of n elements, which are `apart`.
+  /// Copies the elements first, first + 1, … of rows of n elements, which are `apart`.
   template <class S>
   __device__ void copy(int positions, const S* rows, int64_t apart, int64_t first, int64_t n) const {
     rows += first;
-    fill(positions, n - first, [&](int t, int i) { return static_cast<T>(rows[t * apart + i]); });
+    fill(
+        positions, n - first, [&](int t, int i) { return rows[t * apart + i]; },
+        [](S x) { return static_cast<T>(x); });
   }
 };
 
