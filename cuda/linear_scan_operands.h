@@ -1,6 +1,7 @@
 // What the kernels of the linear scan read: rows of each head, and decays.
 #pragma once
 
+#include "core/math.h"
 #include "cuda/scan_lines.h"
 #include "cuda/strided.h"
 

@@ -6,6 +6,8 @@
 // of the tile.
 #pragma once
 
+#include <cmath>
+
 #include "cuda/block.h"
 #include "cuda/vector.h"
 

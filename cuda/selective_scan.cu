@@ -1,7 +1,7 @@
 // The selective scan, step by step, with the state in registers (cuda/scan_lines.h): a line is the
 // state of one channel. A block of the backward has kScanChannels channels of a row of the batch,
 // because it adds up gradients over them.
-#include "core/creation.h"
+#include "core/math.h"
 #include "cuda/scan_lines.h"
 #include "cuda/strided.h"
 #include "ops/kernels.h"
