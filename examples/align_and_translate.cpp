@@ -50,7 +50,7 @@ void run(const Settings& s, const std::string& title) {
     manual_seed(s.run.seed);
     RecurrentEncoderDecoder model(options);
     training::Task task = training::translation(model, *text.tokenizer, text.training, text.held_out,
-                                                {s.run.batch, s.run.seed});
+                                                s.data.batches(s.run.batch, s.run.seed));
     training::keep_tokenizer(task, *text.tokenizer);
     for (int64_t i = 0; i < 3; ++i) {
       const std::vector<SentencePair> part(sorted.begin() + i * third, sorted.begin() + (i + 1) * third);

@@ -70,8 +70,8 @@ void run(const Settings& s, const std::string& title) {
   options.source_vocabulary = options.vocabulary = tokenizer.size();
   manual_seed(s.run.seed);
   EncoderDecoder model(options);
-  training::Task task =
-      training::translation(model, tokenizer, answers(training, s.rounds), all, {s.run.batch, s.run.seed});
+  training::Task task = training::translation(model, tokenizer, answers(training, s.rounds), all,
+                                              {.batch = s.run.batch, .seed = s.run.seed});
   training::keep_tokenizer(task, tokenizer);
   const auto right = [&](const std::vector<SentencePair>& pairs, const BeamOptions& search) {
     return pairs.empty() ? NAN : training::percent_exact(model, tokenizer, pairs, search);

@@ -1,18 +1,23 @@
-// Trains an encoder on handwritten digits of 8 x 8 pixels: each image is a sequence of its 8 rows.
+// Trains an encoder on digits of 8 x 8 pixels: each image is a sequence of its 8 rows.
 //
-//   classify_digits DATA [MIXER]
+//   classify_digits                      drawn digits
+//   classify_digits DATA [MIXER]         handwritten digits
 //
 // DATA holds optdigits.tra and optdigits.tes (UCI, Alpaydin and Kaynak 1998). A line of these files
-// has 64 numbers from 0 to 16, row by row, and the digit. MIXER is a name such as laser or gru.
+// has 64 numbers from 0 to 16, row by row, and the digit. MIXER is a name such as laser or gru. The
+// report is reports/classify_digits/report.html.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "nn/data/image.h"
 #include "nn/data/loader.h"
+#include "nn/data/synthetic/digits.h"
 #include "nn/init.h"
 #include "nn/metrics/accuracy.h"
+#include "nn/report/report.h"
 #include "nn/training/trainer.h"
 #include "nn/transformer/stack.h"
 #include "ops/elementwise.h"
@@ -53,11 +58,15 @@ class Classifier : public Module {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  check(argc == 2 || argc == 3, "usage: classify_digits DATA [MIXER]");
-  const std::string folder = argv[1];
-  const Dataset<LabelledImage> train = read_optdigits(folder + "/optdigits.tra");
-  const Dataset<LabelledImage> test = read_optdigits(folder + "/optdigits.tes");
-  Classifier model(argc == 3 ? argv[2] : "standard");
+  using synthetic::digits, synthetic::Part;
+  check(argc <= 3, "usage: classify_digits [DATA [MIXER]]");
+  const bool drawn = argc == 1;
+  const std::string folder = drawn ? "" : argv[1], mixer = argc == 3 ? argv[2] : "standard";
+  const Dataset<LabelledImage> train =
+      drawn ? digits(Part::training, 20000, {.side = kSide}) : read_optdigits(folder + "/optdigits.tra");
+  const Dataset<LabelledImage> test = drawn ? digits(Part::held_out, 1000, {.side = kSide}, /*seed=*/1)
+                                            : read_optdigits(folder + "/optdigits.tes");
+  Classifier model(mixer);
   Loader loader(train, shuffled_batches(train.size(), kBatch, /*seed=*/0), image_batch);
   const std::vector<Batch> whole_test =
       Loader(test, ordered_batches(test.size(), test.size()), image_batch).whole();
@@ -65,11 +74,15 @@ int main(int argc, char** argv) try {
                             .batch = [&](int64_t index) { return loader.batch(index); },
                             .validation = [&] { return whole_test; },
                             .loss = [&](const auto& x) { return cross_entropy(model.forward(x[0]), x[1]); },
-                            .metrics = {accuracy_metric([&](const Tensor& x) { return model.forward(x); })}};
+                            .metrics = {accuracy_metric([&](const Tensor& x) { return model.forward(x); })},
+                            .words = {.item = "image", .loss_unit = "nats per image", .classes = kClasses}};
   training::Trainer trainer(task, optim::warmup_cosine(2e-3, 50, kSteps), {.steps = kSteps});
   trainer.run();
   fmt::print("{} parameters; {:.1f} % of {} test digits are right\n", model.parameter_count(),
              100 * trainer.record().metrics[0].last(), test.size());
+  trainer.record().name = trainer.record().method = mixer;
+  std::filesystem::create_directories("reports/classify_digits");
+  report::write_report("reports/classify_digits/report.html", "Digits, row by row", {trainer.record()});
 } catch (const std::exception& error) {
   fmt::print(stderr, "{}\n", error.what());
   return 1;

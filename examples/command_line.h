@@ -45,4 +45,11 @@ class CommandLine {
 /// is an error.
 int run_program(const char* program, const std::function<int()>& body);
 
+/// Quotes a path for a shell.
+inline std::string quoted(const std::string& path) {
+  std::string text;
+  for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return "'" + text + "'";
+}
+
 }  // namespace vitrine::examples

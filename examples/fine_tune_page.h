@@ -21,7 +21,7 @@ struct TaskRuns {
 struct WayAccuracy {
   std::vector<std::vector<double>> by_task;
   nn::report::Series curve;
-  double seconds = 0;  ///< of all tasks, a mean over seeds
+  double seconds = 0, flops = 0;  ///< of all tasks, means over seeds
 };
 
 inline WayAccuracy accuracy_of(const std::vector<std::vector<nn::report::RunRecord>>& seeds) {
@@ -37,6 +37,7 @@ inline WayAccuracy accuracy_of(const std::vector<std::vector<nn::report::RunReco
       result.by_task[t].push_back(100 * values.back());
       sum += 100 * values.back();
       result.seconds += runs[t].seconds / count;
+      for (const double flops : runs[t].flops.y) result.flops += flops / count;
       for (size_t i = 0; i < values.size(); ++i) result.curve.y[i] += 100 * values[i] / (tasks * count);
     }
     result.by_task.back().push_back(sum / tasks);
@@ -50,7 +51,7 @@ inline void show(const TaskRuns& runs, const nn::report::RunRecord& masked, cons
   TextTable table{.title = "Accuracy on held-out texts in %: means over seeds, and 95 % intervals",
                   .columns = {"way"}};
   table.columns.insert(table.columns.end(), runs.tasks.begin(), runs.tasks.end());
-  table.columns.insert(table.columns.end(), {"mean", "trained parameters", "seconds"});
+  table.columns.insert(table.columns.end(), {"mean", "trained parameters", "seconds", "GFLOP"});
   LineChart chart{.title = "Mean accuracy on held-out texts",
                   .x = {.label = "step", .whole = true},
                   .y = {"accuracy, %"}};
@@ -59,7 +60,8 @@ inline void show(const TaskRuns& runs, const nn::report::RunRecord& masked, cons
     const WayAccuracy way = accuracy_of(seeds);
     auto& row = table.rows.emplace_back(std::vector{way.curve.name});
     for (const auto& values : way.by_task) row.push_back(interval_text(nn::bootstrap_mean(values), "{:.1f}"));
-    row.insert(row.end(), {fmt::format("{}", seeds[0][0].parameters), fmt::format("{:.1f}", way.seconds)});
+    row.insert(row.end(), {fmt::format("{}", seeds[0][0].parameters), fmt::format("{:.1f}", way.seconds),
+                           fmt::format("{:.1f}", 1e-9 * way.flops)});
     chart.lines.push_back({way.curve});
     summary += fmt::format("{}{} {:.1f} %", summary.empty() ? "" : ", ", way.curve.name,
                            nn::bootstrap_mean(way.by_task.back()).mean);
@@ -74,9 +76,10 @@ inline void show(const TaskRuns& runs, const nn::report::RunRecord& masked, cons
   write_page(
       page,
       {.title = "Pretraining and fine-tuning",
-       .sections = {{.title = "Pretraining on masked tokens", .figures = {{losses}}},
-                    {.title = "Fine-tuning",
-                     .figures = {{table, "The seconds are those of all tasks, for one seed."}, {chart}}}}});
+       .sections = {
+           {.title = "Pretraining on masked tokens", .figures = {{losses}}},
+           {.title = "Fine-tuning",
+            .figures = {{table, "Seconds and operations are those of all tasks, for one seed."}, {chart}}}}});
 }
 
 }  // namespace vitrine::examples

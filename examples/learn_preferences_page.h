@@ -1,6 +1,7 @@
 // What learn_preferences prints, and its page.
 #pragma once
 
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -39,7 +40,7 @@ struct PreferenceRuns {
 inline nn::report::TextTable table_of(const PreferenceRuns& runs) {
   nn::report::TextTable table{.title = "Answers to held-out prompts",
                               .columns = {"policy", "true reward", "learned reward", "win rate, %",
-                                          "KL, nats", "best reward", "its KL"}};
+                                          "KL, nats", "best reward", "its KL", "GFLOP"}};
   for (const PolicyRun& run : runs.policies) {
     const auto& [reward, learned, wins, divergence] = run.last;
     auto& row = table.rows.emplace_back(
@@ -51,6 +52,8 @@ inline nn::report::TextTable table_of(const PreferenceRuns& runs) {
     } else {
       row.insert(row.end(), {"–", "–"});
     }
+    const auto& flops = (run.record.name.empty() ? runs.imitation : run.record).flops.y;
+    row.push_back(fmt::format("{:.1f}", 1e-9 * std::accumulate(flops.begin(), flops.end(), 0.0)));
   }
   return table;
 }

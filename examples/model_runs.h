@@ -1,6 +1,8 @@
 // Programs that train one model, or several one after another, with a report that compares them.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -11,6 +13,7 @@
 #include "core/parallel.h"
 #include "core/random.h"
 #include "examples/command_line.h"
+#include "nn/config_file.h"
 #include "nn/report/page.h"
 #include "nn/report/record_file.h"
 #include "nn/report/report.h"
@@ -28,6 +31,7 @@ struct RunSettings {
   int64_t batch = 64;
   uint64_t seed = 1;
   int threads = 0;
+  std::string dtype = "float32";
   std::string out = {};
   bool resume = false;
 
@@ -41,6 +45,8 @@ struct RunSettings {
     o("seed", seed, "seed of all random numbers");
     o.group("Machine");
     o("threads", threads, "CPU threads; 0: all cores").decides(nn::Role::execution);
+    o("dtype", dtype, "16-bit dtypes keep float32 master weights; float16 scales the loss")
+        .one_of({"float32", "bfloat16", "float16"});
     o.group("Files and progress");
     o("out", out, "folder of the report, and of a folder for each run with its checkpoint and metrics")
         .decides(nn::Role::files);
@@ -68,6 +74,7 @@ nn::report::RunRecord train(nn::training::Task task, const Settings& s, const st
   options.checkpoint = files.checkpoint;
   options.metrics = files.metrics;
   if (!options.tensorboard.empty()) options.tensorboard += "/" + files.file;
+  task.model.to(dtype_of(run.dtype));
   nn::training::Trainer trainer(std::move(task), run.schedule.schedule(options.steps), options);
   if (run.resume && std::filesystem::exists(files.checkpoint)) trainer.resume(files.checkpoint);
   trainer.run(nn::training::interrupted);
@@ -77,12 +84,14 @@ nn::report::RunRecord train(nn::training::Task task, const Settings& s, const st
   return std::move(record);
 }
 
-/// Writes the record of a run into its folder.
+/// Writes the record and the report of a run into its folder.
 inline void write_record(const RunSettings& run, const nn::report::RunRecord& record) {
-  nn::report::write_record(files_of(run, record.name).record, record);
+  const nn::training::Run files = files_of(run, record.name);
+  nn::report::write_record(files.record, record);
+  nn::report::write_report(files.report, record.name, {record});
 }
 
-/// Writes the record of each run into its folder, and one report of all, out/report.html.
+/// Writes the files of each run, and one report of all, out/report.html.
 inline void write_comparison(const RunSettings& run, const std::string& title,
                              const std::vector<nn::report::RunRecord>& records) {
   for (const nn::report::RunRecord& record : records) write_record(run, record);
@@ -104,6 +113,10 @@ int run_model_program(const std::string& name, const std::string& purpose, const
     if (s.run.threads != 0) set_threads(s.run.threads);
     std::filesystem::create_directories(s.run.out);
     const RunLock lock("--out", s.run.out);
+    const std::string config = s.run.out + "/config.ini";
+    const bool resume = std::exchange(s.run.resume, false);  // who repeats the runs begins anew
+    nn::write_config(config, options, fmt::format("repeat this with {} --config {}", name, quoted(config)));
+    s.run.resume = resume;
     nn::training::catch_signals();
     body(s, purpose);
     say(stdout, "report: {}/report.html\n", s.run.out);

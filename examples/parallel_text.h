@@ -34,7 +34,8 @@ struct ParallelText {
 
 struct ParallelTextOptions {
   std::vector<std::string> data, validation;
-  int64_t vocabulary = 4000;
+  int64_t vocabulary = 4000, tokens = 0;
+  double remove_longest = 0;
 
   void list(nn::OptionList& o) {
     o.group("Data");
@@ -42,6 +43,14 @@ struct ParallelTextOptions {
         .decides(nn::Role::files);
     o("validation", validation, "the same for validation").decides(nn::Role::files);
     o("vocabulary", vocabulary, "tokens of BPE, for --data").at_least(257);
+    o("tokens", tokens, "batches of pairs of similar length, of at most so many tokens; 0: in random order")
+        .at_least(0);
+    o("remove-longest", remove_longest, "the share of the pairs, the longest ones, that is left out")
+        .at_least(0)
+        .below(1);
+  }
+  nn::training::TranslationOptions batches(int64_t batch, uint64_t seed) const {
+    return {.batch = batch, .seed = seed, .tokens = tokens, .remove_longest = remove_longest};
   }
 
   ParallelText read() const {

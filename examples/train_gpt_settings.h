@@ -132,11 +132,4 @@ inline Settings settings_of_run(Settings s, const nn::OptionList& given, const n
   return s;
 }
 
-/// Quotes a path for a shell.
-inline std::string quoted(const std::string& path) {
-  std::string text;
-  for (const char c : path) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return "'" + text + "'";
-}
-
 }  // namespace vitrine::examples

@@ -44,8 +44,8 @@ void run(const Settings& s, const std::string& title) {
   options.source_vocabulary = options.vocabulary = text.tokenizer->size();
   manual_seed(s.run.seed);
   EncoderDecoder model(options);
-  training::Task task =
-      training::translation(model, *text.tokenizer, text.training, text.held_out, {s.run.batch, s.run.seed});
+  training::Task task = training::translation(model, *text.tokenizer, text.training, text.held_out,
+                                              s.data.batches(s.run.batch, s.run.seed));
   training::keep_tokenizer(task, *text.tokenizer);
   std::vector<SentencePair> held_out;
   for (const SentencePair& pair : text.held_out) held_out.push_back(pair);

@@ -68,8 +68,8 @@ report::RunRecord train(const Settings& s, const std::string& name, Seq2SeqModel
                         const std::function<Tensor(const std::vector<Tensor>&)>& loss = {}) {
   std::vector<SentencePair> held_out;
   for (const SentencePair& pair : pairs(Part::held_out, s.count, 1)) held_out.push_back(pair);
-  training::Task task =
-      training::translation(model, words, pairs(Part::training, 20000), held_out, {s.run.batch, s.run.seed});
+  training::Task task = training::translation(model, words, pairs(Part::training, 20000), held_out,
+                                              {.batch = s.run.batch, .seed = s.run.seed});
   if (loss) task.loss = loss;
   task.metrics = {
       {.name = "% right",

@@ -56,6 +56,9 @@ struct MixerTrace {
   Tensor row_scale;
   Tensor visible;            ///< bool, broadcast to the weights; undefined if no key is hidden
   bool distribution = true;  ///< the weights are ≥ 0 and sum to 1
+  /// g of the shape of the weights p, with ∂p/∂scores = diag(g) − g·gᵀ/Σg for each query.
+  /// Undefined: g = p, as for softmax. NaN: the Jacobian has another form
+  Tensor weight_slope;
   /// ∂(modified scores)/∂scores, of the shape of the weights; for a softcap c, 1 − tanh²(s/c).
   /// Undefined if it is 1 everywhere.
   Tensor score_slope;

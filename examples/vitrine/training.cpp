@@ -134,7 +134,8 @@ RunRecord train_run(Settings s, const Run& run, const Corpus& corpus, const Trai
   try {
     trainer.run([&] { return call.stop() || trainer.step() >= call.until; });
     if (call.at_end) call.at_end(trainer);
-    if (call.shows && trainer.step() == t.steps) show(model, s, tokenizer, corpus.validation, record);
+    if (call.shows && (trainer.step() == t.steps || trainer.is_out_of_patience()))
+      show(model, s, tokenizer, corpus.validation, record);
   } catch (const std::exception& error) {
     say(stderr, "\n{}: {}, seed {}: {}\n", call.program, run.method, s.seed, error.what());
     record.settings.emplace_back("steps made", fmt::format("{}, then: {}", trainer.step(), error.what()));

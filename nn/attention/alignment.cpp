@@ -14,6 +14,12 @@
 namespace vitrine::nn {
 namespace {
 
+/// What the weights [B, T, S] read of y [B, S, C]; the mask of y, bool [B, S], may be undefined.
+Tensor read_side(const ReadOut& read, const Tensor& weights, const Tensor& scores, const Tensor& y,
+                 const Tensor& mask) {
+  return read.read({weights, scores, mask.defined() ? unsqueeze(mask, 1) : Tensor(), mask.defined()}, y);
+}
+
 /// Scores [B, T, S] in which keys that are not visible, bool [B, S], are −∞.
 Tensor hide(const Tensor& scores, const Tensor& visible) {
   return visible.defined() ? where(unsqueeze(visible, 1), scores, -INFINITY) : scores;
@@ -41,8 +47,7 @@ Alignment soft_alignment(const Tensor& a0, const Tensor& b0, const Tensor& a_mas
   const Tensor a = cast(a0, type), b = cast(b0, type), e = matmul(a, transpose(b));
   const auto enhanced = [&](const Tensor& own, const Tensor& other, const Tensor& weights,
                             const Tensor& scores, const Tensor& mask) {
-    const Tensor c =
-        read.read({weights, scores, mask.defined() ? unsqueeze(mask, 1) : Tensor(), mask.defined()}, other);
+    const Tensor c = read_side(read, weights, scores, other, mask);
     return cast(concat({own, c, own - c, own * c}, -1), a0.dtype());
   };
   const Tensor to_b = hide(e, b_mask), to_a = hide(transpose(e), a_mask);
@@ -56,7 +61,7 @@ AttentionFlow::AttentionFlow(int64_t width) {
 }
 
 AttentionFlow::Result AttentionFlow::attend(const Tensor& h0, const Tensor& u0, const Tensor& h_mask,
-                                            const Tensor& u_mask) const {
+                                            const Tensor& u_mask, const ReadOut& read_out) const {
   check_pair("AttentionFlow", h0, u0, h_mask, u_mask);
   const int64_t width = weight.shape()[0] / 3;
   check(h0.size(2) == width, "AttentionFlow: h is {}, wanted [B, T, {}]", h0.shape(), width);
@@ -65,8 +70,10 @@ AttentionFlow::Result AttentionFlow::attend(const Tensor& h0, const Tensor& u0, 
   const auto w = split(cast(weight, type), width, 0);
   const Tensor scores = hide(
       unsqueeze(matmul(h, w[0]), 2) + unsqueeze(matmul(u, w[1]), 1) + matmul(h * w[2], transpose(u)), u_mask);
-  const Tensor of_u = softmax(scores), of_h = softmax(hide(unsqueeze(max(scores, {2}), 1), h_mask));
-  const Tensor read = matmul(of_u, u), whole = matmul(of_h, h);
+  const Tensor to_h = hide(unsqueeze(max(scores, {2}), 1), h_mask), of_u = softmax(scores),
+               of_h = softmax(to_h);
+  const Tensor read = read_side(read_out, of_u, scores, u, u_mask),
+               whole = read_side(read_out, of_h, to_h, h, h_mask);
   return {cast(concat({h, read, h * read, h * whole}, -1), h0.dtype()), of_u, squeeze(of_h, {1})};
 }
 

@@ -26,7 +26,7 @@ Alignment soft_alignment(const Tensor& a, const Tensor& b, const Tensor& a_mask 
 ///
 ///   ũ_i = Σ_j softmax_j(s_ij)·u_j,  h̃ = Σ_i softmax_i(max_j s_ij)·h_i,  y = [h; ũ; h∘ũ; h∘h̃]
 ///
-/// Seo et al. 2017 (BiDAF).
+/// The two weighted means are read by a ReadOut, such as that of LASER. Seo et al. 2017 (BiDAF).
 class AttentionFlow : public Module {
  public:
   /// h and u have `width` channels. w starts as N(0, 1/(3·width)).
@@ -38,7 +38,8 @@ class AttentionFlow : public Module {
     Tensor context_weights;  ///< [B, T]: softmax_i(max_j s_ij), what the query reads of the context
   };
   /// The masks, bool [B, T] and [B, J], are false for padding; undefined: none.
-  Result attend(const Tensor& h, const Tensor& u, const Tensor& h_mask = {}, const Tensor& u_mask = {}) const;
+  Result attend(const Tensor& h, const Tensor& u, const Tensor& h_mask = {}, const Tensor& u_mask = {},
+                const ReadOut& read = ReadOut()) const;
   Tensor forward(const Tensor& h, const Tensor& u, const Tensor& h_mask = {},
                  const Tensor& u_mask = {}) const {
     return attend(h, u, h_mask, u_mask).y;

@@ -243,6 +243,12 @@ Tensor ComposedAttention::normalize(const Tensor& scores) const {
   return weights.defined() ? weights : softmax(scores);
 }
 
+Tensor ComposedAttention::weight_slope(const Tensor& weights) const {
+  const Tape::Pause pause;
+  return owned_stage("have a Jacobian of their own",
+                     [&](const AttentionPart& part) { return part.weight_slope(weights); });
+}
+
 const ReadOut* ComposedAttention::read_out() const {
   return owned_stage("read the values", [](const AttentionPart& part) { return part.read_out(); });
 }
@@ -270,12 +276,15 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
   const Tensor others = normalized_by_part(scores);
   Tensor weights = others.defined() ? others : softmax(scores);
   bool are_softmax = !others.defined();
+  if (trace) trace->weight_slope = weight_slope(weights);
   for (const auto& part : parts) {
     const Tensor factors = part->weight_factors(weights);
     if (!factors.defined()) continue;
     const Tensor scaled = weights * factors, total = sum(scaled, {-1}, KeepAxes::yes);
     weights = scaled / where(greater(total, zeros_like(total)), total, 1.0);
     are_softmax = false;
+    // Softmax of s + log(factor) is a softmax. Other weights times factors have another Jacobian.
+    if (trace && trace->weight_slope.defined()) trace->weight_slope = full_like(weights, NAN);
   }
   if (trace) {
     trace->weights = weights, trace->visible = visible;

@@ -41,6 +41,8 @@ class ComposedAttention : public Attention {
   /// The weights of scores [.., Tq, Tk], of which those of hidden keys are −∞: their softmax, or
   /// what a part puts in its place.
   Tensor normalize(const Tensor& scores) const;
+  /// MixerTrace::weight_slope of what normalize() returns.
+  Tensor weight_slope(const Tensor& weights) const;
   /// The read-out of the part that has one; nullptr: a weighted mean.
   const ReadOut* read_out() const;
   void fields(Fields& f) override;

@@ -13,8 +13,9 @@ namespace {
 
 /// The sizes of one map.
 AttentionSizes halved(const AttentionSizes& sizes) {
-  check(sizes.head_size % 2 == 0, "differential: the head size is {}, wanted an even number for two maps",
-        sizes.head_size);
+  check(sizes.head_size % 2 == 0,
+        "differential: the head size is {}, wanted an even number for two maps, such as {}", sizes.head_size,
+        sizes.head_size + 1);
   return {sizes.heads, sizes.head_size / 2, sizes.context};
 }
 

@@ -21,8 +21,9 @@ LatentSizes resolved(const MixerOptions& o, LatentSizes s) {
   if (s.rank == 0) s.rank = std::max<int64_t>(1, std::min(4 * size, o.width / 2));
   if (s.rotary == 0) s.rotary = std::max<int64_t>(2, size / 4 * 2);
   check(s.rank > 0 && s.rotary > 0 && s.rotary % 2 == 0,
-        "latent: a rank of {} and a rotary key of {} channels, wanted numbers above 0, the second even",
-        s.rank, s.rotary);
+        "latent: a rank of {} and a rotary key of {} channels, wanted numbers above 0, the second even, such "
+        "as {}",
+        s.rank, s.rotary, std::max<int64_t>(2, s.rotary + s.rotary % 2));
   return s;
 }
 

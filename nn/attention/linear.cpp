@@ -1,5 +1,6 @@
 #include "nn/attention/linear.h"
 
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -55,6 +56,7 @@ void show(MixerTrace& trace, const Tensor& queries, const FeatureKeys& keys, boo
   Tensor total = sum(products, {-1}, KeepAxes::yes);
   if (before.mass.defined()) total = total + matmul(queries, before.mass), trace.distribution = false;
   trace.weights = products / where(greater(total, full_like(total, 0)), total, 1.0);
+  trace.weight_slope = full_like(trace.weights, NAN);  // they are no function of q·k
 }
 
 }  // namespace

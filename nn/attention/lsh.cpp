@@ -7,6 +7,7 @@
 #include "core/random.h"
 #include "core/record.h"
 #include "nn/attention/cache.h"
+#include "nn/attention/lsh_rounds.h"
 #include "nn/layers/heads.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
@@ -16,7 +17,6 @@
 #include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
-#include "ops/sort.h"
 #include "ops/view.h"
 
 namespace vitrine::nn {
@@ -33,108 +33,6 @@ Tensor lsh_buckets(const Tensor& qk, const Tensor& rotations) {
 
 namespace {
 
-constexpr int64_t kHidden = int64_t{1} << 40;  // the bucket of padding, after all others
-
-/// The positions of each round sorted by bucket. A slot is a place in the sorted order.
-class Rounds {
- public:
-  /// buckets int64 [R, B, H, N], where N is a multiple of the chunk.
-  Rounds(const Tensor& buckets, int64_t chunk)
-      : count(buckets.size(0)),
-        batch(buckets.size(1)),
-        heads(buckets.size(2)),
-        time(buckets.size(3)),
-        chunk(chunk),
-        bucket_(buckets),
-        order_(sort(buckets).indices),
-        place_(sort(order_).indices) {}
-
-  /// x [B, H, N, D], or one x for each round, [R, B, H, N, D], from positions to slots:
-  /// [R, B, H, N, D].
-  Tensor to_slots(const Tensor& x) const { return take(x, order_); }
-  /// Slots [R, B, H, .., D] to positions [R, B, H, N, D].
-  Tensor to_positions(const Tensor& x) const {
-    return take(reshape(x, {count, batch, heads, time, x.size(-1)}), place_);
-  }
-  /// [R, B, H, N, D] → [R, B, H, N/chunk, chunk, D].
-  Tensor in_chunks(const Tensor& x) const {
-    return reshape(x, {count, batch, heads, time / chunk, chunk, x.size(-1)});
-  }
-  /// What each chunk sees: the rows of the chunk before, and its own, [.., 2·chunk, D]. Before the
-  /// first chunk there is `nothing`.
-  Tensor seen_by_chunk(const Tensor& x, double nothing) const {
-    const Tensor own = in_chunks(x);
-    const Tensor before = pad(slice(own, 3, 0, own.size(3) - 1), {0, 0, 0, 1, 0, 0}, {0, 0, 0, 0, 0, 0},
-                              PadMode::constant, nothing);
-    return concat({before, own}, 4);
-  }
-  /// Of each slot, int64 [R, B, H, N, 1]: its position, and its position's bucket.
-  Tensor positions() const { return unsqueeze(order_, -1); }
-  Tensor buckets() const { return to_slots(unsqueeze(bucket_, -1)); }
-  /// Of each slot, a number of the bucket and the chunk that its position has in a round. The same
-  /// bucket in the next chunk has the next number; no other pair of bucket and chunk has it.
-  Tensor bucket_and_chunk(int64_t round) const {
-    const int64_t chunks = time / chunk;
-    const Tensor numbers =
-        repeat(arange(0, static_cast<double>(chunks), 1, DType::int64, order_.device()), chunk, 0);
-    const Tensor chunk_of = index_select(numbers, 0, select(place_, 0, round));
-    return to_slots(unsqueeze(select(bucket_, 0, round) * (chunks + 1) + chunk_of, -1));
-  }
-
-  const int64_t count, batch, heads, time, chunk;
-
- private:
-  Tensor take(const Tensor& x, const Tensor& index) const {
-    Shape groups = {x.rank() == 5 ? count : 1, batch, heads, 1};
-    const auto rows = static_cast<double>(numel(groups) * time);
-    const Tensor first = arange(0, rows, static_cast<double>(time), DType::int64, index.device());
-    return index_select(reshape(x, {-1, x.size(-1)}), 0, index + reshape(first, groups));
-  }
-
-  Tensor bucket_, order_, place_;  // [R, B, H, N]: of a position; of a slot; of a position
-};
-
-/// The buckets of a sequence whose padding, and `filling` positions after it, have a bucket of
-/// their own.
-Tensor with_padding(const Tensor& buckets, const Tensor& valid, int64_t filling) {
-  const auto hidden = static_cast<double>(kHidden);
-  const Tensor own = valid.defined() ? where(unsqueeze(valid, 1), buckets, hidden) : buckets;
-  return pad(own, {0, 0, 0, 0}, {0, 0, 0, filling}, PadMode::constant, hidden);
-}
-
-/// bool [R, B, H, chunks, chunk, 2·chunk]: the pairs that each round shows. `keys`: the positions
-/// of the keys.
-Tensor visible_pairs(const Rounds& rounds, const Tensor& keys, bool causal) {
-  const Tensor queries = rounds.in_chunks(rounds.positions()), own = rounds.in_chunks(rounds.buckets());
-  const Tensor valid = less(own, full_like(own, static_cast<double>(kHidden)));
-  const Tensor together =
-      logical_and(equal(own, transpose(rounds.seen_by_chunk(rounds.buckets(), -1))), valid);
-  const Tensor shown = logical_and(together, causal ? less(keys, queries) : not_equal(keys, queries));
-  // A query to which no round shows another key sees itself.
-  const Tensor accompanied = any(rounds.to_positions(any(shown, {-1}, KeepAxes::yes)), {0});
-  const Tensor alone = rounds.in_chunks(rounds.to_slots(logical_not(accompanied)));
-  return logical_or(shown, logical_and(logical_and(equal(keys, queries), valid), alone));
-}
-
-/// bool [R, B, H, chunks, chunk, 2·chunk]: whether an earlier round has the pair in one bucket, and
-/// in one chunk or with the key's chunk before. Undefined for a single round.
-Tensor shown_before(const Rounds& rounds) {
-  const Device device = rounds.positions().device();
-  const Tensor own = reshape(arange(0, static_cast<double>(rounds.count), 1, DType::int64, device),
-                             {rounds.count, 1, 1, 1, 1, 1});
-  Tensor before;
-  for (int64_t round = 0; round + 1 < rounds.count; ++round) {
-    const Tensor number = rounds.bucket_and_chunk(round), queries = rounds.in_chunks(number);
-    const auto equals = [&](const Tensor& keys) {
-      return equal(queries, transpose(rounds.seen_by_chunk(keys, -1)));
-    };
-    const Tensor later = logical_and(logical_or(equals(number), equals(number + 1)),
-                                     greater(own, full_like(own, static_cast<double>(round))));
-    before = before.defined() ? logical_or(before, later) : later;
-  }
-  return before;
-}
-
 void check_operands(const Tensor& qk, const Tensor& v, const Tensor& buckets, const LshOptions& o) {
   check(qk.rank() == 4 && v.rank() == 4 && qk.size(0) == v.size(0) && qk.size(1) == v.size(1) &&
             qk.size(2) == v.size(2),
@@ -150,8 +48,8 @@ void check_operands(const Tensor& qk, const Tensor& v, const Tensor& buckets, co
 
 /// What weights [R, B, H, N, 2·chunk], which sum to 1 over rounds and keys, read of the values
 /// [B, H, N, Dv]: the same shape.
-Tensor read_rounds(const Rounds& rounds, const Tensor& weights, const Tensor& values, const Tensor& visible,
-                   const ReadOut* read_out) {
+Tensor read_rounds(const LshRounds& rounds, const Tensor& weights, const Tensor& values,
+                   const Tensor& visible, const ReadOut* read_out) {
   const Tensor by_chunk = rounds.in_chunks(rounds.to_slots(weights)), seen = rounds.seen_by_chunk(values, 0);
   if (read_out == nullptr) return sum(rounds.to_positions(matmul(by_chunk, seen)), {0});
   const auto rounds_last = [](const Tensor& x) { return permute(x, {1, 2, 3, 0, 4}); };
@@ -174,7 +72,7 @@ Tensor lsh_attention(const Tensor& qk0, const Tensor& v0, const Tensor& buckets,
   }
   const DType type = accumulation_dtype(qk0.dtype());
   const int64_t chunk = std::min(o.chunk, time), filling = (chunk - time % chunk) % chunk;
-  const Rounds rounds(with_padding(buckets, o.valid, filling), chunk);
+  const LshRounds rounds(lsh_buckets_with_padding(buckets, o.valid, filling), chunk);
   const auto slots_of = [&](const Tensor& x) {
     return rounds.to_slots(pad(cast(x, type), {0, 0, 0, 0}, {0, 0, filling, 0}));
   };
@@ -182,8 +80,8 @@ Tensor lsh_attention(const Tensor& qk0, const Tensor& v0, const Tensor& buckets,
   Tensor scores = matmul(rounds.in_chunks(slots_of(qk0)),
                          transpose(rounds.seen_by_chunk(slots_of(l2_normalize(cast(qk0, type))), 0))) /
                   std::sqrt(static_cast<double>(qk0.size(3)));
-  Tensor visible = visible_pairs(rounds, keys, o.causal);
-  if (!o.duplicates && rounds.count > 1) visible = logical_and(visible, logical_not(shown_before(rounds)));
+  Tensor visible = rounds.visible_pairs(keys, o.causal);
+  if (!o.duplicates && rounds.count > 1) visible = logical_and(visible, logical_not(rounds.shown_before()));
   scores = where(visible, scores, -INFINITY);
 
   // For each position, what all rounds show is one row of the weights: [B, H, N, R·2·chunk].
@@ -277,6 +175,7 @@ Tensor LshAttention::forward(const Tensor& x, const MixerCall& call) const {
     *call.trace = {};
     call.trace->q = of_queries(qk), call.trace->k = qk, call.trace->v = v;
     call.trace->weights = of_queries(weights);
+    call.trace->weight_slope = parts.weight_slope(call.trace->weights);
     call.trace->scale = 1 / std::sqrt(static_cast<double>(qk.size(3)));
     call.trace->visible = mask.visible(x.size(1), time, x.device());
     for (const auto& part : parts.parts)

@@ -124,6 +124,9 @@ class AttentionPart : public Module {
   /// Weights that replace the softmax of the scores. A hidden key has the score −∞, and its weight
   /// must be 0. Undefined: this part does not define the weights.
   virtual Tensor normalize(const Tensor& /*scores*/) const { return {}; }
+  /// For the statistics of a head: g with ∂w/∂s = diag(g) − g·gᵀ/Σg, from the weights w that
+  /// normalize() returns. Undefined: g = w, as for softmax.
+  virtual Tensor weight_slope(const Tensor& /*weights*/) const { return {}; }
   /// Factors ≥ 0, broadcast to the weights [B, H, Tq, Tk]. The weights are multiplied by them, then
   /// divided by their new sum. Query i is at position i + Tk − Tq. Undefined: this part does not
   /// change the weights.

@@ -12,7 +12,8 @@ namespace vitrine::nn {
 
 Retention::Retention(const MixerOptions& o, double theta)
     : ScanMixer("retention", o, Gate::yes), theta_(theta) {
-  check(o.width / o.heads % 2 == 0, "retention: the head size is {}, wanted an even one", o.width / o.heads);
+  check(o.width / o.heads % 2 == 0, "retention: the head size is {}, wanted an even one, such as {}",
+        o.width / o.heads, o.width / o.heads + 1);
 }
 
 void Retention::prepare(Heads& heads, const Tensor&, int64_t first) const {

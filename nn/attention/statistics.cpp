@@ -11,27 +11,34 @@ struct Sums {
   double entropy = 0, limit = 0, jacobian = 0, rows = 0, below3 = 0, below7 = 0, weights = 0;
 };
 
-/// Adds one row: its weights, which of them are visible, and the derivative of the softcap. The
-/// last two may be null.
-void add_row(Sums& sums, const double* p, const double* visible, const double* cap_slope, int64_t keys,
-             double scale, const std::function<void(double)>& each_weight) {
+/// A row of weights of `keys` keys. The other pointers may be null: which keys are visible, g of
+/// HeadFigures::jacobian, which is p if it is null, and the derivative of the softcap.
+struct WeightRow {
+  const double *p, *visible, *g, *cap_slope;
+  int64_t keys;
+  double scale;
+};
+
+void add_row(Sums& sums, const WeightRow& row, const std::function<void(double)>& each_weight) {
+  const auto& [p, visible, given, cap_slope, keys, scale] = row;
+  const double* const g = given == nullptr ? p : given;
   const auto counts = [&](int64_t j) { return visible == nullptr || visible[j] != 0; };
   int64_t seen = 0;
   for (int64_t j = 0; j < keys; ++j) seen += counts(j);
   if (seen < 2) return;
-  double squares = 0, flattened = 0;  // flattened: the part of Σ p(1 − p) that a softcap removes
+  double total = 0, jacobian = 0;
+  for (int64_t j = 0; j < keys; ++j) total += counts(j) ? g[j] : 0;
   for (int64_t j = 0; j < keys; ++j) {
     if (!counts(j)) continue;
-    if (cap_slope != nullptr) flattened += p[j] * (1 - p[j]) * (1 - cap_slope[j]);
+    if (total != 0) jacobian += g[j] * (1 - g[j] / total) * (cap_slope == nullptr ? 1 : cap_slope[j]);
     if (p[j] > 0) sums.entropy -= p[j] * std::log(p[j]);
-    squares += p[j] * p[j];
     sums.below3 += std::abs(p[j]) < 1e-3;
     sums.below7 += std::abs(p[j]) < 1e-7;
     if (each_weight) each_weight(p[j]);
   }
   sums.weights += static_cast<double>(seen);
   sums.limit += std::log(static_cast<double>(seen));
-  sums.jacobian += scale * (1 - squares - flattened);
+  sums.jacobian += scale * jacobian;
   ++sums.rows;
 }
 
@@ -59,6 +66,8 @@ std::vector<HeadFigures> inspect(const MixerTrace& trace, const std::array<Tenso
       visible = select(expand(trace.visible, trace.weights.shape()), 1, head).values();
     std::vector<double> cap_slope;
     if (trace.score_slope.defined()) cap_slope = select(trace.score_slope, 1, head).values();
+    std::vector<double> slope;
+    if (trace.weight_slope.defined()) slope = select(trace.weight_slope, 1, head).values();
     std::vector<double> scales(static_cast<size_t>(trace.weights.size(0) * trace.weights.size(2)),
                                trace.scale);
     if (trace.row_scale.defined()) {
@@ -67,9 +76,11 @@ std::vector<HeadFigures> inspect(const MixerTrace& trace, const std::array<Tenso
     }
     Sums sums;
     for (size_t row = 0; row < scales.size(); ++row) {
-      const size_t at = row * static_cast<size_t>(keys);
-      add_row(sums, weights.data() + at, visible.empty() ? nullptr : visible.data() + at,
-              cap_slope.empty() ? nullptr : cap_slope.data() + at, keys, scales[row], each_weight);
+      const auto of_row = [&](const std::vector<double>& all) {
+        return all.empty() ? nullptr : all.data() + row * static_cast<size_t>(keys);
+      };
+      add_row(sums, {of_row(weights), of_row(visible), of_row(slope), of_row(cap_slope), keys, scales[row]},
+              each_weight);
     }
     HeadFigures f;
     if (trace.distribution) f.entropy = sums.entropy / sums.rows, f.jacobian = sums.jacobian / sums.rows;

@@ -16,8 +16,10 @@ struct HeadFigures {
   static constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   double entropy = kNone;        ///< −Σ p ln p, in nats
   double entropy_limit = kNone;  ///< ln(number of visible keys), the entropy of equal weights
-  /// Half the L1 norm of ∂p/∂z for p = softmax(s), z = q·k: α Σ p(1 − p)·∂s/∂(αz). Without a
-  /// softcap it is α(1 − Σp²). With the softcap s = c·tanh(αz/c), ∂s/∂(αz) is 1 − tanh²(αz/c).
+  /// Half the L1 norm of ∂p/∂z for z = q·k: α Σ g(1 − g/Σg)·∂s/∂(αz), where ∂p/∂s is diag(g) −
+  /// g·gᵀ/Σg. Softmax has g = p, so that without a softcap this is α(1 − Σp²). Sparsemax has g = 1
+  /// in its support of k keys, α(k − 1), and entmax 1.5 has g = √p, α(Σ√p − 1/Σ√p). With the
+  /// softcap s = c·tanh(αz/c), ∂s/∂(αz) is 1 − tanh²(αz/c).
   double jacobian = kNone;
   double share_below_1e3 = kNone,
          share_below_1e7 = kNone;  ///< share of the visible weights with |weight| < 10⁻³ (10⁻⁷)

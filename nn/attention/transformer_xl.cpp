@@ -59,8 +59,10 @@ const MixerOptions& checked(const MixerOptions& o, const AttentionName& parts) {
   check(o.width > 0 && o.heads > 0 && o.width % (2 * o.heads) == 0 && o.key_heads >= 0 &&
             (o.key_heads == 0 || o.heads % o.key_heads == 0),
         "transformer_xl: a width of {} for {} heads and {} key heads, wanted an even number of channels per "
-        "head, and heads that share keys evenly",
-        o.width, o.heads, o.key_heads);
+        "head, such as a width of {}, and heads that share keys evenly",
+        o.width, o.heads, o.key_heads,
+        2 * std::max<int64_t>(1, o.heads) *
+            std::max<int64_t>(1, (o.width + o.heads) / std::max<int64_t>(1, 2 * o.heads)));
   return o;
 }
 

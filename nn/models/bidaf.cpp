@@ -33,16 +33,16 @@ BiDaf::Result BiDaf::forward(const Tensor& context, const Tensor& question, cons
   const Tensor visible = visible_positions(lengths, context.size(1));
   const AttentionFlow::Result read =
       flow.attend(h, u, visible, visible_positions(question_lengths, question.size(1)));
-  const auto mix = [&](const Mixer& mixer, const Tensor& x) {
-    return mixer.forward(words.dropout.forward(x), {.lengths = lengths});
+  const auto next = [&](Mixer& mixer, const Tensor& x) {
+    return mix(options_.words, mixer, words.dropout.forward(x), lengths);
   };
   const auto pointer = [&](const Linear& scores, const Tensor& m) {
     const Tensor logits = squeeze(scores.forward(words.dropout.forward(concat({read.y, m}, -1))), {-1});
     return visible.defined() ? where(visible, logits, -INFINITY) : logits;
   };
   Tensor m = projection.forward(words.dropout.forward(read.y));
-  for (const auto& mixer : modelling) m = mix(*mixer, m);
-  return {pointer(first, m), pointer(last, mix(*end_mixer, m)), read.query_weights, read.context_weights};
+  for (const auto& mixer : modelling) m = next(*mixer, m);
+  return {pointer(first, m), pointer(last, next(*end_mixer, m)), read.query_weights, read.context_weights};
 }
 
 BiDaf BiDaf::clone() {

@@ -89,11 +89,13 @@ Conformer::Result Conformer::forward(const Tensor& frames, const Tensor& lengths
   check(frames.rank() == 3 && frames.size(2) == options_.features,
         "Conformer: the frames are {}, wanted [B, T, {}]", frames.shape(), options_.features);
   const Tensor half = halved(lengths), quarter = halved(half);
-  Tensor x = halve_time(halve, frames, lengths);
+  Tensor x = halve_time(halve, cast(frames, halve.weight.dtype()), lengths);
   x = dropout.forward(halve_time(halve_again, x, half));
   for (size_t i = 0; i < blocks.size(); ++i) {
     const ModuleScope scope("blocks." + std::to_string(i));
-    x = blocks[i]->forward(x, quarter);
+    ConformerBlock& block = *blocks[i];
+    const auto forward = [&block, x, quarter] { return block.forward(x, quarter); };
+    x = options_.recompute_blocks ? recompute(block, forward) : forward();
   }
   const Tensor whole = full({x.size(0)}, static_cast<double>(x.size(1)), DType::int64, x.device());
   return {head.forward(x), quarter.defined() ? quarter : whole};

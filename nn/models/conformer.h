@@ -23,6 +23,8 @@ struct ConformerOptions {
   /// The width C, the heads and the parts of the attention. Rotary depends on the distance of two
   /// frames, as the relative positions of the paper do. A mixer runs in both directions
   MixerOptions mixer = {.name = "rotary"};
+  /// Saves memory: the backward computes each block again, so its activations are not kept
+  bool recompute_blocks = false;
 };
 
 /// x ← x + ½·f₁(x), x + mixer(norm(x)), x + convolution(x), x + ½·f₂(x), and a norm: the

@@ -27,7 +27,8 @@ StackOptions stack_options(const EncoderDecoderOptions& o, bool decoder) {
                     .bias = o.bias,
                     .dropout = o.dropout},
           .layers = layers,
-          .other_layers = decoder ? o.encoder_layers : o.decoder_layers};
+          .other_layers = decoder ? o.encoder_layers : o.decoder_layers,
+          .recompute_blocks = o.recompute_blocks};
 }
 
 /// With it, √C times an embedding has channels of variance 1, and so have the first logits.
@@ -52,6 +53,8 @@ void EncoderDecoderOptions::list(OptionList& o) {
   o("norm", norm, "kind of norm");
   o("residual", residual, "where the norms are");
   o.flag("no-bias", bias, Bias::no, "linear layers without bias");
+  o("checkpoint-blocks", recompute_blocks, "save memory: compute blocks again in the backward pass")
+      .decides(Role::execution);
 }
 
 EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& o)

@@ -30,6 +30,8 @@ struct EncoderDecoderOptions {
   NormKind norm = NormKind::layer;
   Residual residual = Residual::pre;
   Bias bias = Bias::yes;
+  /// Saves memory: the backward computes each block again, so its activations are not kept
+  bool recompute_blocks = false;
 
   void list(OptionList& o);  ///< see nn/options.h
 };

@@ -42,7 +42,7 @@ Esim::Result Esim::forward(const Tensor& a, const Tensor& b, const Tensor& a_len
 /// The mean and the maximum of the composed words, [B, 2·C].
 Tensor Esim::summary(const Tensor& aligned, const Tensor& lengths) const {
   const Tensor x = words.dropout.forward(relu(projection.forward(aligned)));
-  const Tensor h = composition->forward(x, {.lengths = lengths});
+  const Tensor h = mix(options_.words, *composition, x, lengths);
   return concat({mean_over_time(h, lengths), max_over_time(h, lengths)}, -1);
 }
 

@@ -89,6 +89,9 @@ void GptOptions::list(OptionList& o) {
     "learned multiples of x (admin), plus the part");
   o.flag("no-bias", bias, Bias::no, "linear layers without bias");
   o.flag("untied", tied, false, "the output layer does not share the weights of the token embedding");
+  o("output-mixtures", output_mixtures,
+    "the output is a mixture of so many softmaxes, which LASER reads; 0: a linear layer and one softmax")
+      .at_least(0);
   o("dropout", dropout, "dropout probability").at_least(0).below(1);
   o("drop-path", drop_path,
     "probability that a part of the last block is dropped for a whole sequence; "
@@ -147,7 +150,13 @@ Gpt::Gpt(const GptOptions& options)
       decoder(stack_options(options)),
       options_(options) {
   options_.positions = resolved(options);
-  if (!options.tied) head = std::make_unique<Linear>(options.width, options.vocabulary, Bias::no, kDeviation);
+  if (options.output_mixtures > 0) {
+    mixture =
+        std::make_unique<MixtureOfSoftmaxes>(options.width, options.vocabulary, options.output_mixtures);
+    if (options.tied) mixture->out.weight = tokens.weight;
+  } else if (!options.tied) {
+    head = std::make_unique<Linear>(options.width, options.vocabulary, Bias::no, kDeviation);
+  }
   named_parameters();  // sets the parameters' names, for messages and drawings
 }
 
@@ -169,14 +178,17 @@ Tensor Gpt::features(const Tensor& ids, const StackCall& call) const {
 
 Tensor Gpt::logits(const Tensor& features) const {
   const ModuleScope scope("logits");
+  if (mixture) return mixture->forward(features);
   return head ? head->forward(features) : linear(features, tokens.weight);
 }
 
 int64_t Gpt::values_per_token() const {
   const int64_t width = options_.width, hidden = options_.hidden ? options_.hidden : 4 * width;
-  if (options_.reversible) return options_.vocabulary;
+  // A mixture keeps the logits and the log-probabilities of each softmax.
+  const int64_t output = options_.vocabulary * (1 + 2 * options_.output_mixtures);
+  if (options_.reversible) return output;
   const int64_t block = options_.recompute_blocks ? width : 4 * width + hidden;
-  return options_.vocabulary + own_blocks(options_) * block;
+  return output + own_blocks(options_) * block;
 }
 
 std::unique_ptr<DecodingState> Gpt::make_state(int64_t batch) const {
@@ -200,6 +212,7 @@ void Gpt::fields(Fields& f) {
   f("dropout", dropout);
   decoder.fields(f);
   f("head", head);
+  f("mixture", mixture);
 }
 
 }  // namespace vitrine::nn

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nn/layers/embedding.h"
+#include "nn/layers/output.h"
 #include "nn/models/language_model.h"
 #include "nn/options.h"
 #include "nn/transformer/position_rows.h"
@@ -38,6 +39,9 @@ struct GptOptions {
   /// The output layer shares the weights of the token embedding; if false, it has weights of its
   /// own
   bool tied = true;
+  /// K > 0: the output layer is a MixtureOfSoftmaxes, the exp transform of LASER at the output; the
+  /// logits are then log-probabilities. 0: a linear layer
+  int64_t output_mixtures = 0;
   Positions positions = Positions::automatic;
   /// Saves memory in training: a block stores only its input and is computed again in the backward
   /// pass.
@@ -82,7 +86,8 @@ class Gpt : public LanguageModel {
   Parameter positions;  ///< [context, C]; undefined unless learned
   Dropout dropout;
   Decoder decoder;
-  std::unique_ptr<Linear> head;  ///< null if the weights are tied
+  std::unique_ptr<Linear> head;                 ///< null if the weights are tied, or with a mixture
+  std::unique_ptr<MixtureOfSoftmaxes> mixture;  ///< null unless the options ask for it
 
  private:
   /// The position embeddings of `time` positions after `past`, of all rows [T, C] or, if there is

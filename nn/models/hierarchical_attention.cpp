@@ -53,7 +53,7 @@ HierarchicalAttention::Result HierarchicalAttention::forward(const Tensor& ids, 
   if (!sentence_mixer)
     return {logits(of_words.y), weights, full({batch, 1}, 1, weights.dtype(), weights.device())};
   const Tensor s = words.dropout.forward(reshape(of_words.y, {batch, count, h.size(2)}));
-  const auto of_sentences = sentence_pooling->attend(sentence_mixer->forward(s, {.lengths = sentences}),
+  const auto of_sentences = sentence_pooling->attend(mix(options_.words, *sentence_mixer, s, sentences),
                                                      visible_positions(sentences, count));
   return {logits(of_sentences.y), weights, of_sentences.weights};
 }

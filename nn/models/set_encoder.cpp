@@ -26,7 +26,7 @@ SetEncoder::SetEncoder(int64_t channels, const StackOptions& options)
 
 Tensor SetEncoder::features(const Tensor& items, const StackCall& call) const {
   check(items.rank() == 3, "SetEncoder: the items are {}, wanted [B, N, channels]", items.shape());
-  return encoder.forward(input.forward(items), call);
+  return encoder.forward(input.forward(cast(items, input.weight.dtype())), call);
 }
 
 Tensor SetEncoder::scores(const Tensor& features) const { return squeeze(score.forward(features), {-1}); }

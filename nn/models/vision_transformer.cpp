@@ -56,7 +56,7 @@ Tensor VisionTransformer::features(const Tensor& images, const StackCall& call) 
   Tensor sequence;
   {
     const ModuleScope scope("patches");
-    const Tensor pieces = patches.forward(image_patches(x, o.patch));
+    const Tensor pieces = patches.forward(cast(image_patches(x, o.patch), patches.weight.dtype()));
     sequence = concat({expand(token, {x.size(0), 1, model_width(o)}), pieces}, 1);
     sequence = dropout.forward(sequence + positions);
   }

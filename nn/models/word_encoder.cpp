@@ -12,11 +12,18 @@ void WordEncoderOptions::list(OptionList& o) {
   o("context", context, "longest text, for attentions that depend on it").at_least(1);
   o("mixer", mixer, "one base and parts, joined by +:\n" + mixer_help());
   o("dropout", dropout, "dropout probability of what each layer reads").at_least(0).below(1);
+  o("checkpoint-mixers", recompute_mixers, "save memory: run mixers again in the backward pass")
+      .decides(Role::execution);
 }
 
 std::unique_ptr<Mixer> make_mixer(const WordEncoderOptions& o) {
   return make_mixer(MixerOptions{
       .width = o.width, .heads = o.heads, .context = o.context, .name = o.mixer, .causal = false});
+}
+
+Tensor mix(const WordEncoderOptions& o, Mixer& mixer, const Tensor& x, const Tensor& lengths) {
+  const auto forward = [&mixer, x, lengths] { return mixer.forward(x, {.lengths = lengths}); };
+  return o.recompute_mixers ? recompute(mixer, forward) : forward();
 }
 
 WordEncoder::WordEncoder(const WordEncoderOptions& o)
@@ -29,7 +36,7 @@ WordEncoder::WordEncoder(const WordEncoderOptions& o)
 Tensor WordEncoder::forward(const Tensor& ids, const Tensor& lengths) const {
   check(ids.rank() == 2 && ids.size(1) >= 1, "WordEncoder: the ids are {}, wanted [B, T] with a word",
         ids.shape());
-  return mixer->forward(dropout.forward(words.forward(ids)), {.lengths = lengths});
+  return mix(options_, *mixer, dropout.forward(words.forward(ids)), lengths);
 }
 
 WordEncoder WordEncoder::clone() {

@@ -21,12 +21,17 @@ struct WordEncoderOptions {
   /// attention without positions sees a text without order
   std::string mixer = "gru";
   double dropout = 0;  ///< in [0, 1): of what each layer reads
+  /// Saves memory: the backward runs each mixer again, so its activations are not kept
+  bool recompute_mixers = false;
 
   void list(OptionList& o);  ///< see nn/options.h
 };
 
 /// A mixer of these sizes that sees the whole text.
 std::unique_ptr<Mixer> make_mixer(const WordEncoderOptions& options);
+/// What the mixer makes of x [B, T, C], whose rows have lengths[b] words; computed again in the
+/// backward if the options say so.
+Tensor mix(const WordEncoderOptions& options, Mixer& mixer, const Tensor& x, const Tensor& lengths);
 
 /// An embedding of words, dropout, and a mixer that puts each word into its context. Word vectors
 /// start as N(0, 1/C), so that their length is about 1.

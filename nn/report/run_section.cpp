@@ -209,10 +209,11 @@ std::string jacobian_card(const RunRecord& run, const SharedRanges& ranges) {
   const int decimals = ranges.jacobian_high < 10 ? 3 : 2;
   table.format = [decimals](double value) { return fmt::format("{:.{}f}", value, decimals); };
   return card(
-      "Size of the softmax's Jacobian", render_heat_table(table),
-      "Half the L1 norm of ∂<i>p</i>/∂<i>z</i> with <i>p</i> = softmax(α<i>z</i>): how much gradient the "
-      "softmax passes to the scores. Without a softcap it is α(1 − Σ<sub><i>j</i></sub> "
-      "<i>p<sub>j</sub></i>²): 0 for one-hot attention and nearly α for uniform attention.");
+      "Size of the weights' Jacobian", render_heat_table(table),
+      "Half the L1 norm of ∂<i>p</i>/∂<i>z</i> for the weights <i>p</i> and the products <i>z</i> of queries "
+      "and keys: how much gradient the weights pass on. For softmax without a softcap it is "
+      "α(1 − Σ<sub><i>j</i></sub> <i>p<sub>j</sub></i>²): 0 for one-hot attention and nearly α for uniform "
+      "attention.");
 }
 
 /// Shares and gradients per head, in a collapsed section, because few readers need them.

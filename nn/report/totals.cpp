@@ -75,7 +75,7 @@ std::vector<TotalsRow> other_rows(const std::vector<RunRecord>& runs) {
           {"parameters", of_each(runs, count), with_digits(4)},
           {"time", of_each(runs, seconds), readable_duration},
           {"entropy, share of its limit", of_each(runs, entropy_share), per_cent},
-          {"softmax Jacobian ½‖∂p/∂z‖₁, mean", of_each(runs, jacobian), with_digits(3)},
+          {"Jacobian of the weights ½‖∂p/∂z‖₁, mean", of_each(runs, jacobian), with_digits(3)},
           {"weights below 10⁻³", of_each(runs, below(-3)), per_cent},
           {"weights below 10⁻⁷", of_each(runs, below(-7)), per_cent}};
 }

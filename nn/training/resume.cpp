@@ -33,14 +33,22 @@ bool parse(const std::string& text, Numbers&... numbers) {
   return good && at == end;
 }
 
-/// The best value so far of the metric by which this run keeps its best model; NaN if the previous
-/// run has kept none by this metric.
-double known_best(std::map<std::string, std::string> metadata, const std::string& best_by,
-                  const std::string& path) {
-  double best = NAN;
+/// What a checkpoint says about its best model.
+struct Best {
+  double value = NAN;  ///< of the metric; NaN: none
+  int64_t worse = 0;   ///< evaluations since then
+};
+
+/// Nothing, if the previous run has kept none by this metric. Older checkpoints do not count
+/// evaluations.
+Best known_best(std::map<std::string, std::string> metadata, const std::string& best_by,
+                const std::string& path) {
+  Best best;
   if (metadata["best_by"] != best_by || best_by.empty()) return best;
-  check(parse(metadata["best"], best), "resume: {} is broken: its best is \"{}\", wanted a number", path,
-        metadata["best"]);
+  check(parse(metadata["best"], best.value), "resume: {} is broken: its best is \"{}\", wanted a number",
+        path, metadata["best"]);
+  check(metadata.count("worse") == 0 || (parse(metadata["worse"], best.worse) && best.worse >= 0),
+        "resume: {} is broken: its worse is \"{}\", wanted a number of evaluations", path, metadata["worse"]);
   return best;
 }
 
@@ -104,6 +112,7 @@ void Trainer::save(const std::string& path) {
   file.metadata["random"] = fmt::format("{} {}", default_generator().seed(), default_generator().offset());
   file.metadata["best"] = fmt::format("{}", best_);
   file.metadata["best_by"] = options_.best_by;
+  file.metadata["worse"] = std::to_string(worse_);
   file.metadata["loss_scale"] = fmt::format("{} {}", scale_.value(), scale_.steps());
   write_safetensors(path, file);
 }
@@ -150,7 +159,7 @@ void Trainer::resume(const std::string& path) {
     if (name.starts_with("model/")) model[name.substr(6)] = x;
     if (name.starts_with("optimizer/")) optimizer[name.substr(10)] = x;
   }
-  const double best = known_best(file.metadata, options_.best_by, path);
+  const Best best = known_best(file.metadata, options_.best_by, path);
   task_.model.check_state_dict(model);
   optimizer_->check_state_dict(optimizer);
   check_tensors(file.tensors, step, path);
@@ -162,7 +171,7 @@ void Trainer::resume(const std::string& path) {
   rates_ = rates;
   step_ = step;
   last_loss_ = loss;
-  best_ = best;
+  best_ = best.value, worse_ = best.worse;
   scale_.restore(scale, scaled);
   default_generator().set(seed, offset);
 }
@@ -183,28 +192,6 @@ std::vector<std::pair<std::string, report::Series*>> Trainer::series() {
     all.insert(all.end(), {{name + ".q", &path.q}, {name + ".k", &path.k}, {name + ".v", &path.v}});
   }
   return all;
-}
-
-std::string best_checkpoint_of(const std::string& checkpoint) {
-  const std::string ending = ".safetensors";
-  const bool has = checkpoint.ends_with(ending);
-  return checkpoint.substr(0, checkpoint.size() - (has ? ending.size() : 0)) + ".best" + (has ? ending : "");
-}
-
-std::pair<const report::Series*, bool> Trainer::chosen_by() const {
-  for (const report::MetricValues& metric : record_.metrics)
-    if (metric.name == options_.best_by) return {&metric.values, metric.more_is_better};
-  return {&record_.validation_loss, false};
-}
-
-void Trainer::keep_best() {
-  const auto [values, more_is_better] = chosen_by();
-  if (options_.best_by.empty() || values->x.empty() || values->x.back() != static_cast<double>(step_)) return;
-  const double value = values->y.back();
-  const bool better = std::isnan(best_) || (more_is_better ? value > best_ : value < best_);
-  if (!better || std::isnan(value)) return;
-  best_ = value;
-  save(best_checkpoint_of(options_.checkpoint));
 }
 
 /// A new run truncates the file; a resumed run appends to it.

@@ -88,6 +88,9 @@ Task checked(Task task) {
 }
 
 void check_best_by(const TrainingOptions& o, const std::vector<Metric>& metrics) {
+  check(o.patience == 0 || !o.best_by.empty(),
+        "training: patience is {}, and best-by does not say which value of an evaluation must improve",
+        o.patience);
   if (o.best_by.empty()) return;
   std::vector<std::string> names = {"loss"};
   for (const Metric& metric : metrics) names.push_back(metric.name);
@@ -135,6 +138,9 @@ void TrainingOptions::list(OptionList& o) {
       .decides(Role::files);
   o("best-by", best_by, "also save the best model by loss or another metric, next to the checkpoint")
       .decides(Role::files);
+  o("patience", patience, "evaluations in a row without a better best-by that end the run; 0: none do")
+      .at_least(0)
+      .decides(Role::schedule);
   o("new-schedule", new_schedule, "continue from --resume with other learning rates or steps")
       .decides(Role::files);
 }
@@ -349,7 +355,7 @@ void Trainer::run(const std::function<bool()>& stop) {
   double mean_seconds = 0;
   memory::reset_peak(device());  // of this run only, without earlier work of the process
   open_metrics();
-  while (step_ < options_.steps && !stop()) {
+  while (step_ < options_.steps && !is_out_of_patience() && !stop()) {
     const double before = now();
     const double loss = step_or_save();
     const double seconds = now() - before;
@@ -378,53 +384,6 @@ void Trainer::run(const std::function<bool()>& stop) {
   record_.peak_memory_bytes = peak_;
   optimizer_->move_to(optim::Optimizer::Point::evaluation);
   if (!options_.checkpoint.empty()) save(options_.checkpoint);
-}
-
-void Trainer::evaluate() {
-  const auto x = static_cast<double>(step_);
-  const double loss = validation_loss();
-  record_.validation_loss.add(x, loss);
-  const std::vector<double> values = validation_metrics(loss);
-  for (size_t i = 0; i < values.size(); ++i) record_.metrics[i].values.add(x, values[i]);
-}
-
-double Trainer::validation_loss() {
-  const Tape::Pause pause;
-  const optim::PointScope point(*optimizer_, optim::Optimizer::Point::evaluation);
-  const ModeScope evaluation(task_.model, false);
-  double total = 0, count = 0;
-  for (const Batch& on_cpu : task_.validation()) {
-    const Batch batch = on_cpu.to(device());
-    const auto tokens = static_cast<double>(batch.tokens);
-    total += tokens * task_.loss(batch.tensors).item();
-    count += tokens;
-  }
-  check(count > 0, "training: the validation batches have no tokens");
-  check(std::isfinite(total), "training: the validation loss is {} after step {}; lower the learning rate",
-        total / count, step_);
-  return total / count;
-}
-
-std::vector<double> Trainer::validation_metrics(double loss) {
-  const Tape::Pause pause;
-  const optim::PointScope point(*optimizer_, optim::Optimizer::Point::evaluation);
-  const ModeScope evaluation(task_.model, false);
-  std::vector<WeightedSum> sums(task_.metrics.size());
-  const bool by_batch = std::any_of(task_.metrics.begin(), task_.metrics.end(),
-                                    [](const Metric& metric) { return metric.of_batch != nullptr; });
-  for (const Batch& on_cpu : by_batch ? task_.validation() : std::vector<Batch>()) {
-    const Batch batch = on_cpu.to(device());
-    for (size_t i = 0; i < sums.size(); ++i) {
-      if (!task_.metrics[i].of_batch) continue;
-      const WeightedSum more = task_.metrics[i].of_batch(batch.tensors);
-      sums[i].sum += more.sum, sums[i].weight += more.weight;
-    }
-  }
-  std::vector<double> values;
-  for (size_t i = 0; i < sums.size(); ++i)
-    values.push_back(task_.metrics[i].of_batch ? sums[i].sum / sums[i].weight
-                                               : task_.metrics[i].of_split(loss));
-  return values;
 }
 
 }  // namespace vitrine::nn::training

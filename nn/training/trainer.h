@@ -63,6 +63,9 @@ struct TrainingOptions {
   /// A metric of the task, or "loss": the best model by its value at evaluations is saved next to
   /// the checkpoint (best_checkpoint_of). Empty: none.
   std::string best_by = {};
+  /// Early stopping: the run ends after so many evaluations in a row whose value of best_by is no
+  /// better than the best one before. 0: it never ends early.
+  int64_t patience = 0;
   /// Shows progress on standard error (nn/training/progress.h)
   bool progress = true;
   std::string run = {};  ///< the name of the run in the progress line
@@ -92,7 +95,8 @@ class Trainer {
   /// With the optimizer that the options name. Weight decay applies to matrices only.
   Trainer(Task task, optim::Schedule schedule, TrainingOptions options);
 
-  /// Trains until options.steps, or until `stop()` returns true; it is called before each step.
+  /// Trains until options.steps, until is_out_of_patience(), or until `stop()` returns true; it is
+  /// called before each step.
   /// Then writes the checkpoint. If a step fails before it changes a parameter, the error states
   /// where the state before the step was saved. Measurements are collected in record(). A run that
   /// has already made all its steps is only evaluated, if its loss is not known. Evaluations and
@@ -106,6 +110,8 @@ class Trainer {
   void save(const std::string& path);
 
   int64_t step() const { return step_; }  ///< optimizer steps so far
+  /// Whether options.patience evaluations in a row were no better than the best one.
+  bool is_out_of_patience() const;
   /// Mean loss over the whole validation split.
   double validation_loss();
   /// The metrics of the task on the validation split, in order. `loss` is the loss on that split.
@@ -172,6 +178,7 @@ class Trainer {
   double seconds_ = 0;      ///< of all steps, including those before a resume
   double peak_ = 0;         ///< bytes, the maximum over all parts of the run
   double best_ = NAN;       ///< of best_by; NaN: none yet
+  int64_t worse_ = 0;       ///< evaluations since the best one
 };
 
 }  // namespace vitrine::nn::training

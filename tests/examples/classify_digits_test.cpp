@@ -12,6 +12,7 @@
 
 #include "tests/data.h"
 #include "tests/examples/printed.h"
+#include "tests/folder.h"
 
 namespace {
 
@@ -37,6 +38,16 @@ double right(const std::string& arguments) {
 }
 
 }  // namespace
+
+TEST_CASE("an encoder learns drawn digits, and writes a report of it") {
+  const vitrine::test::Folder folder;
+  const std::string printed =
+      vitrine::test::printed_by(("cd " + folder.path.string() + " && " VITRINE_CLASSIFY_DIGITS).c_str());
+  const size_t at = printed.find("parameters; ");
+  REQUIRE_MESSAGE(at != std::string::npos, printed);
+  CHECK(std::stod(printed.substr(at + 12)) > 90);
+  CHECK(std::filesystem::file_size(folder.path / "reports/classify_digits/report.html") > 10000);
+}
 
 TEST_CASE("an encoder learns which row is bright, with attention and with a recurrence of two directions") {
   const auto folder = std::filesystem::temp_directory_path() / fmt::format("vitrine_digits_{}", getpid());

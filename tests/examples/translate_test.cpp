@@ -1,5 +1,6 @@
 // The example of an encoder-decoder. A few steps of training show that it runs; .ci/models runs it
 // in full.
+#include <filesystem>
 #include <string>
 
 #include "tests/examples/parallel_text.h"
@@ -37,4 +38,20 @@ TEST_CASE("parallel text is translated, with byte pairs and BLEU") {
   const std::string printed =
       printed_by((kTiny + vitrine::test::parallel_text_in(folder) + " --out " + (folder / "run")).c_str());
   CHECK_MESSAGE(printed.find(" BLEU of 6 held-out pairs by beam search\n") != std::string::npos, printed);
+}
+
+TEST_CASE(
+    "a run with 16-bit weights, buckets of lengths and blocks computed again leaves its options and report") {
+  const vitrine::test::Folder folder;
+  const std::string options =
+      " --dtype bfloat16 --tokens 2000 --remove-longest 0.1 --checkpoint-blocks --best-by loss --patience 5";
+  const std::string printed = printed_by((kTiny + options + " --out " + folder.path.string()).c_str());
+  CHECK_MESSAGE(printed.find(" % right of 999 held-out pairs") != std::string::npos, printed);
+  CHECK(std::filesystem::file_size(folder / "mixer_standard/report.html") > 10000);
+  // The options in the file make the same model.
+  const std::string checkpoint = folder / "mixer_standard/checkpoint.safetensors",
+                    first = bytes_of_file(checkpoint);
+  const std::string again = printed_by((VITRINE_TRANSLATE " --config " + (folder / "config.ini")).c_str());
+  CHECK_MESSAGE(again == printed, again);
+  CHECK((bytes_of_file(checkpoint) == first));
 }

@@ -112,7 +112,7 @@ std::vector<Misuse> options(Model& s) {
        right},
       {"rotary positions of odd heads",
        [] { ComposedAttention(parse_attention("rotary"), 2, 3, 8); },
-       {"rotary: the head size is 3, wanted an even one"},
+       {"rotary: the head size is 3, wanted an even one, such as 4"},
        right},
       {"a mechanism by a taken name",
        [] { register_attention_part({.name = "laser", .stage = Stage::read}); },

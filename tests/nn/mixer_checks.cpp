@@ -18,74 +18,15 @@
 #include "tests/environment.h"
 #include "tests/nn/mechanisms.h"
 #include "tests/nn/modules.h"
+#include "tests/nn/small_mixers.h"
 #include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
-namespace vitrine::test {
+namespace vitrine::test::small_mixers {
 namespace {
 
 using nn::Mixer, nn::MixerCall;
-constexpr int64_t kWidth = 8, kHeads = 2, kTime = 5, kContext = 16;
-
-/// Random parameters that depend on their paths alone, so that mixers share what they both have.
-void randomize(nn::Module& module) {
-  for (auto& [path, parameter] : module.named_parameters()) {
-    Generator generator(std::hash<std::string>{}(path));
-    const bool matrix = parameter.shape().rank() > 1;
-    parameter.assign(randn(parameter.shape(), DType::float64, Device::cpu, matrix ? 0 : 0.5, 0.4, generator));
-  }
-}
-
-bool is_causal(const std::string& name) {
-  return find_module(name) == nullptr && nn::parse_mixer(name).base->causal;
-}
-
-std::unique_ptr<Mixer> constructed(const std::string& name, bool causal) {
-  if (const ModuleRow* const row = find_module(name); row != nullptr) return row->make();
-  return nn::make_mixer(
-      {.width = kWidth, .heads = kHeads, .context = kContext, .name = name, .causal = causal});
-}
-
-/// A mixer with random parameters that hides later positions, unless its base cannot.
-std::unique_ptr<Mixer> made(const std::string& name, bool causal) {
-  manual_seed(4);
-  auto mixer = constructed(name, causal);
-  mixer->to(DType::float64);
-  randomize(*mixer);
-  freeze_estimates(*mixer);
-  return mixer;
-}
-std::unique_ptr<Mixer> made(const std::string& name) { return made(name, is_causal(name)); }
-
-Tensor input() { return normal({2, kTime, kWidth}, 8); }
 const MixerCall kCausal{.mask = {.causal = true}};
-MixerCall call_of(const std::string& name) { return {.mask = {.causal = is_causal(name)}}; }
-
-/// y, and the gradients of x and of each parameter for a random cotangent.
-std::vector<Tensor> run(Mixer& mixer, const Tensor& x, const MixerCall& call) {
-  Tape tape;
-  tape.watch(x);
-  const Tensor y = mixer.forward(x, call);
-  std::vector<Tensor> sources = {x}, all = {y};
-  for (const Parameter& p : mixer.parameters())
-    if (p.requires_grad()) sources.push_back(p.value());
-  const Tensor dy =
-      to(cast(spec::draw_cotangent(to(cast(y, DType::float64), Device::cpu), 5), y.dtype()), y.device());
-  for (const Tensor& dx : tape.gradient({y}, sources, {dy}))
-    if (dx.defined()) all.push_back(dx);
-  return all;
-}
-
-Finding failed(const std::string& check, const std::string& failure) {
-  return {.check = check, .failure = failure};
-}
-
-Finding within(const char* check, double error, double limit) {
-  Finding finding{.check = check, .error = error, .limit = limit};
-  if (!(error <= limit))
-    finding.failure = fmt::format("the error is {:.3g}, wanted at most {:.3g}", error, limit);
-  return finding;
-}
 
 /// Every element, if there are not too many.
 Probe probe_of(Mixer& mixer, Depth depth) {
@@ -137,6 +78,45 @@ Finding dual_numbers(const std::string& name, Depth depth) {
   for (const auto& given : report.inputs) finding.error = std::max(finding.error, given.dual_error);
   if (!report.passed) finding.failure = to_string(report);
   return finding;
+}
+
+/// The largest relative distance of results that belong together.
+double largest_distance(const std::vector<Tensor>& got, const std::vector<Tensor>& want) {
+  double error = 0;
+  for (size_t i = 0; i < want.size(); ++i)
+    error = std::max(error, distance(to(got[i], Device::cpu), want[i], 1e-2));
+  return error;
+}
+
+/// The kernels give what the definitions of their ops give, which a tape of order 2 records.
+Finding definitions(const std::string& name, Depth) {
+  const auto mixer = made(name);
+  const MixerCall call = call_of(name);
+  return within("definitions", largest_distance(run(*mixer, input(), call), run(*mixer, input(), call, 2)),
+                1e-11);
+}
+
+/// An input in any layout gives what a contiguous copy gives.
+Finding layouts(const std::string& name, Depth) {
+  const auto mixer = made(name);
+  const MixerCall call = call_of(name);
+  double error = 0;
+  for (const spec::Layout& layout : spec::layouts())
+    if (const Tensor x = layout.of(input()); x.defined())
+      error = std::max(error, largest_distance(run(*mixer, x, call), run(*mixer, clone(x), call)));
+  return within("layouts", error, 1e-12);
+}
+
+/// Large and small inputs give finite outputs and gradients in float32.
+Finding magnitudes(const std::string& name, Depth) {
+  const auto mixer = made(name);
+  mixer->to(DType::float32);
+  for (const double size : {1e4, 1e-20})
+    for (const Tensor& result : run(*mixer, cast(input() * size, DType::float32), call_of(name)))
+      for (const double e : result.values())
+        if (!std::isfinite(e))
+          return failed("magnitudes", fmt::format("inputs of about {:.0e} give NaN or infinity", size));
+  return within("magnitudes", 0, 0);
 }
 
 /// A change from position 3 on changes nothing before it.
@@ -293,10 +273,7 @@ Finding gpu(const std::string& name, Depth) {
   on_gpu->to(Device::cuda);
   const auto want = run(*on_cpu, input(), call_of(name)),
              got = run(*on_gpu, to(input(), Device::cuda), call_of(name));
-  double error = 0;
-  for (size_t i = 0; i < want.size(); ++i)
-    error = std::max(error, distance(to(got[i], Device::cpu), want[i], 1e-2));
-  return within("GPU against CPU", error, 1e-11);
+  return within("GPU against CPU", largest_distance(got, want), 1e-11);
 }
 
 struct Check {
@@ -311,6 +288,9 @@ std::vector<Check> checks() {
       {"differences", Depth::pair, differences},
       {"dual numbers", Depth::pair, dual_numbers},
       {"second derivatives", Depth::whole, second_derivatives},
+      {"definitions", Depth::whole, definitions},
+      {"layouts", Depth::whole, layouts},
+      {"magnitudes", Depth::whole, magnitudes},
       {"causality", Depth::pair, causality, true},
       {"decoding", Depth::pair, decoding, true},
       {"lengths", Depth::pair, lengths, true},
@@ -337,8 +317,12 @@ Finding refusal(const char* check, const std::string& reason, const std::string&
 }
 
 }  // namespace
+}  // namespace vitrine::test::small_mixers
+
+namespace vitrine::test {
 
 std::vector<Finding> check_mixer(const std::string& name, Depth depth) {
+  using namespace small_mixers;
   try {
     made(name);
   } catch (const Error& e) {
@@ -355,77 +339,6 @@ std::vector<Finding> check_mixer(const std::string& name, Depth depth) {
     }
   }
   return findings;
-}
-
-namespace {
-
-/// The values that a test tries for an option; the empty text is the default.
-std::vector<std::string> values_of(const nn::PartOption& option) {
-  std::vector<std::string> values = option.words;
-  if (!option.initial.empty() || option.optional) values.insert(values.begin(), "");
-  if (option.number) values.insert(values.end(), {"2", "3", "8", "0.5", "4"});
-  return values;
-}
-
-/// All names of the part with these values of its options: "fixed=stride=3:summary=2".
-std::vector<std::map<std::string, std::string>> settings_of(const std::vector<nn::PartOption>& options) {
-  std::vector<std::map<std::string, std::string>> all = {{}};
-  for (const nn::PartOption& option : options) {
-    std::vector<std::map<std::string, std::string>> longer;
-    for (const auto& setting : all)
-      for (const std::string& value : values_of(option)) {
-        longer.push_back(setting);
-        longer.back()[option.name] = value;
-      }
-    all = std::move(longer);
-  }
-  return all;
-}
-
-/// The output of the part with these options on a sequence that is longer than most views.
-/// Undefined if the values are out of range.
-Tensor output_of(const std::string& part, const std::map<std::string, std::string>& setting) {
-  std::string name = part;
-  for (const auto& [option, value] : setting)
-    if (!value.empty()) name += (name == part ? "=" : ":") + option + "=" + value;
-  try {
-    return made(name)->forward(normal({1, 12, kWidth}, 8), call_of(name));
-  } catch (const Error&) {
-    return {};
-  }
-}
-
-}  // namespace
-
-std::vector<Finding> check_sensitivity(const std::string& name, const std::vector<nn::PartOption>& options) {
-  const Tensor without = output_of("standard", {});
-  std::map<std::string, Finding> findings;
-  findings["effect"] = failed("effect", "the output with it is the output without it");
-  for (const nn::PartOption& option : options)
-    findings[option.name] = failed("effect of " + option.name, "its value changes nothing");
-  const auto note = [](Finding& finding, const Tensor& x, const Tensor& y) {
-    finding.error = std::max(finding.error, distance(x, y, 1e-2));
-    if (finding.error > 1e-6) finding.failure.clear();
-  };
-  auto settings = settings_of(options);
-  // The last ones set every option, so that one of them shows all effects.
-  std::ranges::reverse(settings);
-  for (const auto& setting : settings) {
-    if (std::ranges::all_of(findings, [](const auto& f) { return f.second.failure.empty(); })) break;
-    const Tensor y = output_of(name, setting);
-    if (!y.defined()) continue;
-    note(findings["effect"], y, without);
-    for (const nn::PartOption& option : options) {
-      auto first = setting;  // differs from `setting` in this option alone
-      first[option.name] = values_of(option)[0];
-      if (!findings[option.name].failure.empty())
-        if (const Tensor other = output_of(name, first); other.defined())
-          note(findings[option.name], y, other);
-    }
-  }
-  std::vector<Finding> all;
-  for (const auto& [option, finding] : findings) all.push_back(finding);
-  return all;
 }
 
 }  // namespace vitrine::test

@@ -195,6 +195,16 @@ const std::vector<ModuleRow>& module_rows() {
        "s_ij = w·[h_i; u_j; h_i∘u_j], y = [h; ũ; h∘ũ; h∘h̃]", "Seo et al. 2017",
        as_mixer([] { return AttentionFlow(kModuleWidth); },
                 [](const AttentionFlow& m, const Tensor& x) { return m.forward(x, second_sequence(x)); })},
+      {"laser_flow", "attention between a text and a question, read by LASER",
+       "ũ_i = log Σ_j softmax_j(s_ij)·e^(u_j), h̃ = log Σ_i softmax_i(max_j s_ij)·e^(h_i)", "Seo et al. 2017",
+       as_mixer([] { return AttentionFlow(kModuleWidth); },
+                [](const AttentionFlow& m, const Tensor& x) {
+                  return m.attend(x, second_sequence(x), {}, {}, LaserReadOut()).y;
+                })},
+      {"laser_output", "the exp transform at the output: LASER whose keys are the classes",
+       "y_d = log Σ_c softmax_c(W·x)·e^(v_cd)", "Duvvuri and Dhillon 2024",
+       as_mixer([] { return Linear(kModuleWidth, kModuleWidth); },
+                [](const Linear& m, const Tensor& x) { return laser_output(m.forward(x), m.weight); })},
       pooling("attention_pooling", "a learned query makes one vector of a sequence",
               "y = Σ_t softmax_t(u·tanh(W·h_t + b))·h_t", false),
       pooling("laser_pooling", "a learned query makes one vector of a sequence, read by LASER",

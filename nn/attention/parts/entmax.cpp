@@ -35,6 +35,9 @@ class Entmax : public AttentionPart {
     return where(not_equal(scores, full_like(scores, -INFINITY)), weights, 0.0);  // NaN stays
   }
 
+  /// ∂p_i/∂s_j = [i = j]·√p_i − √p_i·√p_j/Σ√p.
+  Tensor weight_slope(const Tensor& weights) const override { return sqrt(weights); }
+
  private:
   /// τ_k.
   static Tensor threshold(const Tensor& k, const Tensor& m, const Tensor& q) {

@@ -41,7 +41,8 @@ AttentionPartRow rotary() {
             "for longer sequences: the slowest pair turns slower by this factor, the fastest as before",
             "1"}},
       .make = [](const AttentionSizes& sizes, const PartValues& values) {
-        check(sizes.head_size % 2 == 0, "rotary: the head size is {}, wanted an even one", sizes.head_size);
+        check(sizes.head_size % 2 == 0, "rotary: the head size is {}, wanted an even one, such as {}",
+              sizes.head_size, sizes.head_size + 1);
         const double share = values.number("share");
         const auto pairs = static_cast<int64_t>(share * static_cast<double>(sizes.head_size / 2));
         check(share <= 1 && pairs >= 1,

@@ -31,6 +31,10 @@ class Sparsemax : public AttentionPart {
     const Tensor weights = relu(z - (sum(inside * z, {-1}, KeepAxes::yes) - 1) / size);
     return where(not_equal(scores, full_like(scores, -INFINITY)), weights, 0.0);  // NaN stays
   }
+  /// 1 in the support, so that Σg = k.
+  Tensor weight_slope(const Tensor& weights) const override {
+    return cast(greater(weights, zeros_like(weights)), weights.dtype());
+  }
 
  private:
   /// τ of each row.

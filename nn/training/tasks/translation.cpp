@@ -30,6 +30,19 @@ std::vector<std::string> sources_of(const std::vector<SentencePair>& pairs) {
   return texts;
 }
 
+BatchPlan plan_of(const Dataset<SentencePair>& pairs, const PairTokenizer& tokenizer,
+                  const TranslationOptions& o) {
+  if (o.tokens == 0 && o.remove_longest == 0) return shuffled_batches(pairs.size(), o.batch, o.seed);
+  std::vector<ItemLength> lengths;
+  for (const SentencePair& pair : pairs)
+    lengths.push_back({std::ssize(tokenizer.encode(pair.source, pair.source)),
+                       std::ssize(tokenizer.encode(pair.target, pair.source)) + 1});
+  LengthBucketOptions options{.rows = o.batch, .remove_longest = o.remove_longest};
+  options.tokens = o.tokens > 0 ? o.tokens : int64_t{1} << 40;
+  if (o.tokens == 0) options.pool = o.batch;  // each batch from a pool of its own: in random order
+  return length_buckets(std::move(lengths), options, o.seed);
+}
+
 }  // namespace
 
 PairTokenizer::PairTokenizer(const Tokenizer& tokenizer)
@@ -82,8 +95,8 @@ Task translation(Seq2SeqModel& model, const PairTokenizer& tokenizer, Dataset<Se
     return translation_batch(pairs, tokenizer);
   };
   const int64_t count = training.size(), held_out = validation.size();
-  const auto in = std::make_shared<Loader>(std::move(training),
-                                           shuffled_batches(count, options.batch, options.seed), collate);
+  BatchPlan plan = plan_of(training, tokenizer, options);
+  const auto in = std::make_shared<Loader>(std::move(training), std::move(plan), collate, options.prefetch);
   const auto out = std::make_shared<const Loader>(std::move(validation),
                                                   ordered_batches(held_out, options.batch), collate);
   Task task{.model = model,
@@ -97,6 +110,8 @@ Task translation(Seq2SeqModel& model, const PairTokenizer& tokenizer, Dataset<Se
             .setting = {{"seed", std::to_string(options.seed)},
                         {"batch", std::to_string(options.batch)},
                         {"training pairs", std::to_string(count)}}};
+  if (options.tokens > 0) task.setting["tokens"] = std::to_string(options.tokens);
+  if (options.remove_longest > 0) task.setting["remove longest"] = fmt::format("{}", options.remove_longest);
   keep_model(task, model);
   return task;
 }

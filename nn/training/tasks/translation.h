@@ -40,8 +40,13 @@ struct PairTokenizer {
 Batch translation_batch(std::span<const SentencePair> pairs, const PairTokenizer& tokenizer);
 
 struct TranslationOptions {
-  int64_t batch = 64;  ///< pairs of a batch
+  int64_t batch = 64;  ///< pairs of a batch, or with `tokens` the most of them
   uint64_t seed = 0;   ///< of the order of the pairs
+  /// If above 0, a batch has pairs of similar length, and at most this many tokens with its padding
+  /// (length_buckets)
+  int64_t tokens = 0;
+  double remove_longest = 0;  ///< the share of the pairs, the longest ones, that is left out
+  int64_t prefetch = 2;       ///< batches that a thread makes ahead
 };
 
 /// The cross-entropy of the target's tokens, on batches of `training` in random order, and on all

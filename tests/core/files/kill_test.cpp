@@ -6,12 +6,12 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <random>
 
 #include "core/creation.h"
 #include "core/files/safetensors.h"
 #include "core/parallel.h"
+#include "tests/environment.h"
 #include "tests/folder.h"
 
 using namespace vitrine;
@@ -52,17 +52,15 @@ int64_t number_in(const std::string& path) {
 TEST_CASE("after a kill the old or the new file is whole, and the next save leaves no stray file") {
   const test::Folder folder;
   const std::string path = folder / "saved";
-  const char* const given = std::getenv("VITRINE_KILLS");
-  const int kills = given ? std::atoi(given) : 20;
-  REQUIRE(kills > 0);
+  const int64_t kills = test::from_environment("VITRINE_KILLS", 20);
   const Safetensors contents[] = {content_of(0), content_of(1)};
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 3; ++i) write_safetensors(path, contents[0]);
   const std::chrono::duration<double, std::micro> three_saves = std::chrono::steady_clock::now() - begin;
-  std::mt19937 random(std::random_device{}());  // when a kill comes cannot be repeated anyway
+  std::mt19937 random(static_cast<unsigned>(test::from_environment("VITRINE_KILL_SEED", 1)));
   std::uniform_real_distribution<double> moment(0, three_saves.count());
   int64_t strays = 0;
-  for (int i = 0; i < kills; ++i) {
+  for (int64_t i = 0; i < kills; ++i) {
     int ends[2];
     REQUIRE(pipe(ends) == 0);
     const pid_t child = fork();

@@ -75,6 +75,10 @@ TEST_CASE("attention flow: padding, the largest score of each row, gradients, an
   CHECK(test::distance(slice(means, 2, 4, 8), expand(mean(u, {1}, KeepAxes::yes), {2, 3, 4})) < 1e-14);
   CHECK(test::distance(slice(means, 2, 12, 16), h * mean(h, {1}, KeepAxes::yes)) < 1e-14);
   CHECK(test::distance(flow.clone().forward(h, u), means) == 0);
+  const Tensor by_laser = flow.attend(h, u, {}, {}, LaserReadOut()).y;
+  CHECK(test::distance(slice(by_laser, 2, 4, 8), expand(log(mean(exp(u), {1}, KeepAxes::yes)), {2, 3, 4})) <
+        1e-13);
+  CHECK(test::distance(slice(by_laser, 2, 12, 16), h * log(mean(exp(h), {1}, KeepAxes::yes))) < 1e-13);
   CHECK_THROWS_WITH_AS(flow.forward(test::normal({2, 3, 2}, 1), test::normal({2, 3, 2}, 2)),
                        doctest::Contains("wanted [B, T, 4]"), Error);
   CHECK_THROWS_WITH_AS(AttentionFlow(0), doctest::Contains("wanted at least 1"), Error);

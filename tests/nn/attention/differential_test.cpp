@@ -80,7 +80,8 @@ TEST_CASE("a clone has values of its own, and wrong sizes and states are errors"
   CHECK(attention.needs_positions());
   CHECK(attention.explain().find("differential: two maps, each fused") == 0);
   CHECK_THROWS_WITH_AS(DifferentialAttention(parse_attention("standard"), {2, 5, 8}),
-                       doctest::Contains("the head size is 5, wanted an even number"), Error);
+                       doctest::Contains("the head size is 5, wanted an even number for two maps, such as 6"),
+                       Error);
   const Tensor narrow = slice(q, -1, 0, 4);
   CHECK_THROWS_WITH_AS(attention.forward(narrow, narrow, q, {}), doctest::Contains("wanted [B, H, T, 6]"),
                        Error);

@@ -154,7 +154,7 @@ TEST_CASE("what a linear recurrence has no use for is refused with its reason") 
   };
   refused([] { make_mixer({.name = "delta", .causal = false}); }, "later ones cannot be seen");
   refused([] { make_mixer({.width = 6, .heads = 2, .name = "retention"}); },
-          "head size is 3, wanted an even one");
+          "head size is 3, wanted an even one, such as 4");
   refused([] { make_mixer({.width = 6, .heads = 4, .name = "delta"}); }, "delta: the width 6 is no multiple");
   refused([] { parse_mixer("delta=open"); }, "delta: kind is open, wanted plain or gated");
   refused([] { parse_mixer("retention+rotary"); }, "retention takes no part rotary");

@@ -80,7 +80,7 @@ TEST_CASE("figures of an attention: equal weights over what padding leaves, grad
 }
 
 TEST_CASE(
-    "the size of the softmax Jacobian is half the L1 norm of a computed Jacobian, also through a softcap") {
+    "the size of a Jacobian is half the L1 norm of a computed one, through each normalizer and a softcap") {
   Generator g(8);
   const auto normal = [&](const Shape& shape) {
     return randn(shape, DType::float64, Device::cpu, 0, 0.6, g);
@@ -88,7 +88,8 @@ TEST_CASE(
   const int64_t keys = 5, size = 4;
   const Tensor q = normal({1, 1, 1, size}), k = normal({1, 1, keys, size}), v = normal({1, 1, keys, size});
   const std::pair<const char*, double> caps[] = {
-      {"standard", 0}, {"softcap=2", 2}, {"softcap=0.5+scale=3", 0.5}};
+      {"standard", 0},          {"softcap=2", 2}, {"softcap=0.5+scale=3", 0.5}, {"sparsemax", 0},
+      {"sparsemax+scale=3", 0}, {"entmax", 0},    {"entmax+softcap=2", 2},      {"entmax+scale=3", 0}};
   for (const auto& entry : caps) {
     const char* const name = entry.first;
     const double cap = entry.second;
@@ -103,7 +104,7 @@ TEST_CASE(
       Tape tape;
       tape.watch(z);
       const Tensor s = z * attention.scale();
-      const Tensor p = softmax(cap > 0 ? cap * tanh(s / cap) : s);
+      const Tensor p = attention.normalize(cap > 0 ? cap * tanh(s / cap) : s);
       const Tensor row = tape.gradient({select(reshape(p, {keys}), 0, i)}, {z})[0];
       norm += sum(abs(row)).item();
     }

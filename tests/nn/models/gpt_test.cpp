@@ -12,9 +12,11 @@
 #include "nn/attention/composed.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
+#include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
+#include "optim/matrix_root.h"
 #include "tests/nn/mechanisms.h"
 #include "tests/nn/models/tiny_gpt.h"
 #include "tests/ops/reference.h"
@@ -55,6 +57,8 @@ std::vector<std::pair<std::string, GptOptions>> choices() {
   add("sinusoidal", [](GptOptions& o) { o.positions = Positions::sinusoidal; });
   add("no positions", [](GptOptions& o) { o.positions = Positions::none; });
   add("an output layer of its own", [](GptOptions& o) { o.tied = false; });
+  add("a mixture of softmaxes", [](GptOptions& o) { o.output_mixtures = 2; });
+  add("a mixture of its own", [](GptOptions& o) { o.output_mixtures = 3, o.tied = false; });
   for (const char* kind : {"universal", "graves"})
     add(kind,
         [&](GptOptions& o) { o.universal = true, o.layers = 4, o.halting = value_named<HaltingKind>(kind); });
@@ -110,6 +114,32 @@ TEST_CASE("gradients of a GPT agree with differences for every mechanism and cho
       }
     }
   }
+}
+
+TEST_CASE("with a mixture of softmaxes the logits are log-probabilities, of a rank above the width") {
+  const auto log_probabilities = [](int64_t mixtures) {
+    GptOptions o = test::tiny_gpt();
+    o.width = 3, o.heads = 1, o.output_mixtures = mixtures;
+    Gpt model(o);
+    model.to(DType::float64);
+    randomize(model);
+    model.eval();
+    const Tensor logits = model.forward(ids(4, 8));
+    // Those of a mixture are log-probabilities already.
+    return reshape(mixtures > 0 ? logits : log_softmax(logits), {32, 11});
+  };
+  const Tensor mixed = log_probabilities(3);
+  for (const double total : sum(exp(mixed), {-1}).values()) CHECK(total == doctest::Approx(1).epsilon(1e-12));
+  // The rank of log p, less a number per row: at most C for one softmax (Yang et al. 2018).
+  const auto rank_of = [](const Tensor& x) {
+    const Tensor centred = x - mean(x, {-1}, KeepAxes::yes);
+    int64_t rank = 0;
+    for (const double value : optim::symmetric_eigen(matmul(transpose(centred), centred).values(), 11).values)
+      rank += value > 1e-9;
+    return rank;
+  };
+  CHECK(rank_of(log_probabilities(0)) == 3);
+  CHECK(rank_of(mixed) > 3);
 }
 
 TEST_CASE("decoding token by token with the cache equals the full pass") {

@@ -162,7 +162,7 @@ TEST_CASE("the report has every figure") {
   has("Distribution of the weights", ">50.0 %<");  // below 1e-3
   has("Distribution of the weights", ">25.0 %<");  // below 1e-7
   has("Entropy of each head", ">1.50<");
-  has("Size of the softmax&#39;s Jacobian", ">0.250<");
+  has("Size of the weights&#39; Jacobian", ">0.250<");
   for (const char* value : {">62<", ">38<", ">0.021<", ">0.022<", ">0.023<"})
     has("More about each head", value);
 }

@@ -152,6 +152,40 @@ TEST_CASE("a resumed run knows the metrics and the best so far") {
   CHECK(record.metrics[0].values.x == std::vector<double>{1, 2, 3, 4, 5, 6});
 }
 
+TEST_CASE("a run ends early when its evaluations stop improving, resumed or not") {
+  const auto steps_of = [](const std::vector<double>& values, int64_t patience, bool more) {
+    const test::Folder folder;
+    Reverser model = test::seeded_reverser(1);
+    TrainingOptions options = keeping_best(folder, 6);
+    options.patience = patience;
+    Trainer trainer(with_values(model, values, more), optim::constant(1e-3), options);
+    trainer.run();
+    CHECK(trainer.record().final_validation_loss == trainer.record().validation_loss.y.back());
+    CHECK(step_of(folder / "run.safetensors") == trainer.step());
+    return trainer.step();
+  };
+  CHECK(steps_of({2, 5, 4, 5, 6, 1}, 2, true) == 4);  // as good as the best is no better
+  CHECK(steps_of({2, 5, 4, 6, 5, 5}, 2, true) == 6);  // a better one ends the count
+  CHECK(steps_of({2, 5, NAN, 3, 1, 1}, 2, false) == 3);
+  CHECK(steps_of({2, 5, 4, 3, 3, 3}, 0, false) == 6);
+
+  const test::Folder folder;
+  TrainingOptions options = keeping_best(folder, 6);
+  options.patience = 3;
+  const auto go_on = [&](std::vector<double> values, bool resumed, int64_t until) {
+    Reverser model = test::seeded_reverser(1);
+    Trainer trainer(with_values(model, std::move(values), true), optim::constant(1e-3), options);
+    if (resumed) trainer.resume(options.checkpoint);
+    trainer.run([&] { return trainer.step() == until; });
+    return trainer.step();
+  };
+  CHECK(go_on({9, 2, 3}, false, 3) == 3);
+  CHECK(go_on({4, 5, 6}, true, 6) == 4);  // the third that is worse
+  CHECK(go_on({99}, true, 6) == 4);       // it has ended
+  options.patience = 4;
+  CHECK(go_on({5, 6}, true, 6) == 5);
+}
+
 TEST_CASE("metrics that cannot be measured, and a choice by what is no metric, are told") {
   Reverser model = test::seeded_reverser(1);
   const auto refused = [&](std::vector<Metric> metrics, const std::string& best_by, const char* message) {
@@ -169,6 +203,10 @@ TEST_CASE("metrics that cannot be measured, and a choice by what is no metric, a
   refused({{.name = "f1", .of_split = one, .format = "{:d}"}}, "", "prints no number");
   refused({{.name = "f1", .of_split = one}}, "f2", "best-by is f2, wanted loss or f1");
   refused({{.name = "f1", .of_split = one}}, "f1", "there is no checkpoint to write");
+  TrainingOptions patient = quiet(1);
+  patient.patience = 2;
+  CHECK_THROWS_WITH_AS(Trainer(reversing(model, 4), optim::constant(1), patient),
+                       doctest::Contains("patience is 2, and best-by does not say"), Error);
 }
 
 TEST_CASE("a language model has perplexity, and its report the words of text") {
