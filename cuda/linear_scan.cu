@@ -8,9 +8,6 @@ namespace {
 
 using namespace linear_scan_operands;
 
-/// Positions of a tile, where lines are columns.
-constexpr int kTile = 16;
-
 /// The tiles for lines that are columns: vectors with an element per row of the state, for all
 /// lines, and of v (or dy) the elements of this block's columns.
 template <class S>
@@ -19,20 +16,20 @@ struct RowTiles {
   ScanTile<T> q, k, decay, to, from, v;
   HeadRows<S> q_rows, k_rows, to_rows, from_rows, v_rows;
 
-  __device__ RowTiles(T* room, const Scan<S>& x, const Rows<S>& v, int64_t head)
-      : q(room, kTile, x.width),
-        k(room, kTile, x.width),
-        decay(room, kTile, x.width),
-        to(room, x.erases() ? kTile : 0, x.width),
-        from(room, x.erases() ? kTile : 0, x.width),
-        v(room, kTile, x.lines),
+  __device__ RowTiles(T* room, const Scan<S>& x, const Rows<S>& v, int64_t head, int positions)
+      : q(room, positions, x.width),
+        k(room, positions, x.width),
+        decay(room, positions, x.width),
+        to(room, x.erases() ? positions : 0, x.width),
+        from(room, x.erases() ? positions : 0, x.width),
+        v(room, positions, x.lines),
         q_rows(x.q.of(head)),
         k_rows(x.k.of(head)),
         to_rows(x.to.of(head)),
         from_rows(x.from.of(head)),
         v_rows(v.of(head)) {}
-  static int64_t room(const Scan<S>& x, bool erases) {
-    return kTile * ((erases ? 5 : 3) * x.width + x.lines);
+  static int64_t room(const Scan<S>& x, bool erases, int positions) {
+    return positions * ((erases ? 5 : 3) * x.width + x.lines);
   }
 
   __device__ void copy_from(const Scan<S>& x, int64_t head, int64_t first_column, int64_t begin,
@@ -50,9 +47,10 @@ struct RowTiles {
 template <int kEach, class S, class T>
 __global__ void __launch_bounds__(kThreadsOfScan)
     scan_kernel(S* y, T* state, T* erased, T* boundaries, Scan<S> x, Rows<S> v, const T* first) {
+  constexpr int kTile = kScanTile<kEach, T>;
   VITRINE_DYNAMIC_SHARED(T, shared);
   const ScanPlace<kEach> at(x.lanes, x.columns, x.rows);
-  const RowTiles<S> tiles(shared, x, v, at.matrix);
+  const RowTiles<S> tiles(shared, x, v, at.matrix, kTile);
   const int64_t head = at.matrix, j = at.line, size = x.rows * x.columns,
                 chunks = (x.time + kScanChunk - 1) / kScanChunk;
   T s[kEach] = {};
@@ -91,9 +89,10 @@ __global__ void __launch_bounds__(kThreadsOfScan)
 template <int kEach, class S, class T>
 __global__ void __launch_bounds__(kThreadsOfScan)
     scan_backward_columns_kernel(S* dv, T* added, T* dfirst, Scan<S> x, Rows<S> dy, const T* dstate) {
+  constexpr int kTile = kScanTile<kEach, T>;
   VITRINE_DYNAMIC_SHARED(T, shared);
   const ScanPlace<kEach> at(x.lanes, x.columns, x.rows);
-  const RowTiles<S> tiles(shared, x, dy, at.matrix);
+  const RowTiles<S> tiles(shared, x, dy, at.matrix, kTile);
   const int64_t head = at.matrix, j = at.line, size = x.rows * x.columns;
   T ds[kEach] = {};
   at.for_each([&](int r, int i) { ds[r] = dstate[head * size + i * x.columns + j]; });
@@ -139,8 +138,8 @@ void linear_scan(Tensor& y, Tensor& state, Tensor& erased, Tensor& boundaries, c
     const Scan<S> x(q, k, erase_to, erase_from, log_decay, v.size(3), scale, lanes);
     const unsigned blocks = scan_blocks(q.size(0) * q.size(1), x.columns, lanes, "linear_scan");
     if (blocks == 0) return;
-    const int64_t room = RowTiles<S>::room(x, erase_to.defined());
     visit_each<kFew>(lanes, [&](auto each) {
+      const int64_t room = RowTiles<S>::room(x, erase_to.defined(), kScanTile<each, T>);
       const unsigned shared = scan_shared<scan_kernel<each, S, T>, T>(room, "linear_scan", "dk");
       VITRINE_LAUNCH((scan_kernel<each, S, T>), blocks, lanes.threads, shared, y.data<S>(), state.data<T>(),
                      data_or_null<T>(erased), data_or_null<T>(boundaries), x, Rows<S>(v), first.data<T>());
@@ -159,8 +158,8 @@ void linear_scan_backward_columns(Tensor& dv, Tensor& added, Tensor& dfirst, con
     const Scan<S> x(q, k, erase_to, erase_from, log_decay, dy.size(3), scale, lanes);
     const unsigned blocks = scan_blocks(q.size(0) * q.size(1), x.columns, lanes, "linear_scan_backward");
     if (blocks == 0) return;
-    const int64_t room = RowTiles<S>::room(x, erase_to.defined());
     visit_each<kFew>(lanes, [&](auto each) {
+      const int64_t room = RowTiles<S>::room(x, erase_to.defined(), kScanTile<each, T>);
       const unsigned shared =
           scan_shared<scan_backward_columns_kernel<each, S, T>, T>(room, "linear_scan_backward", "dk");
       VITRINE_LAUNCH((scan_backward_columns_kernel<each, S, T>), blocks, lanes.threads, shared, dv.data<S>(),

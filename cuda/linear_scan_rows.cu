@@ -23,9 +23,6 @@ struct RowOperands {
   const T *dstate, *erased, *added, *boundaries;
 };
 
-/// Positions of a tile, where lines are rows: a thread holds the states of one tile in registers.
-constexpr int kShortTile = 8;
-
 /// The tiles for lines that are rows: vectors with an element per column, for all lines, and
 /// elements of the rows of this block.
 template <class S>
@@ -34,24 +31,24 @@ struct ColumnTiles {
   ScanTile<T> v, dy, erased, added, q, k, decay, to, from;
   HeadRows<S> v_rows, dy_rows, q_rows, k_rows, to_rows, from_rows;
 
-  __device__ ColumnTiles(T* room, const Scan<S>& x, const RowOperands<S, T>& o, int64_t head)
-      : v(room, kShortTile, x.width),
-        dy(room, kShortTile, x.width),
-        erased(room, x.erases() ? kShortTile : 0, x.width),
-        added(room, x.erases() ? kShortTile : 0, x.width),
-        q(room, kShortTile, x.lines),
-        k(room, kShortTile, x.lines),
-        decay(room, kShortTile, x.lines),
-        to(room, x.erases() ? kShortTile : 0, x.lines),
-        from(room, x.erases() ? kShortTile : 0, x.lines),
+  __device__ ColumnTiles(T* room, const Scan<S>& x, const RowOperands<S, T>& o, int64_t head, int positions)
+      : v(room, positions, x.width),
+        dy(room, positions, x.width),
+        erased(room, x.erases() ? positions : 0, x.width),
+        added(room, x.erases() ? positions : 0, x.width),
+        q(room, positions, x.lines),
+        k(room, positions, x.lines),
+        decay(room, positions, x.lines),
+        to(room, x.erases() ? positions : 0, x.lines),
+        from(room, x.erases() ? positions : 0, x.lines),
         v_rows(o.v.of(head)),
         dy_rows(o.dy.of(head)),
         q_rows(x.q.of(head)),
         k_rows(x.k.of(head)),
         to_rows(x.to.of(head)),
         from_rows(x.from.of(head)) {}
-  static int64_t room(const Scan<S>& x, bool erases) {
-    return kShortTile * ((erases ? 4 : 2) * x.width + (erases ? 5 : 3) * x.lines);
+  static int64_t room(const Scan<S>& x, bool erases, int positions) {
+    return positions * ((erases ? 4 : 2) * x.width + (erases ? 5 : 3) * x.lines);
   }
 
   /// Copies what the state is computed from; with `gradients`, also what dS is computed from.
@@ -80,10 +77,10 @@ struct ColumnTiles {
 template <int kEach, class S, class T>
 __global__ void __launch_bounds__(kThreadsOfScan, kEach == kFew && sizeof(T) == 4 ? 3 : 1)
     scan_backward_rows_kernel(RowGradients<S> d, Scan<S> x, RowOperands<S, T> o) {
-  constexpr int kTiles = kScanChunk / kShortTile;
+  constexpr int kShortTile = kShortScanTile<kEach>, kTiles = kScanChunk / kShortTile;
   VITRINE_DYNAMIC_SHARED(T, shared);
   const ScanPlace<kEach> at(x.lanes, x.rows, x.columns);
-  const ColumnTiles<S> tiles(shared, x, o, at.matrix);
+  const ColumnTiles<S> tiles(shared, x, o, at.matrix, kShortTile);
   const int64_t head = at.matrix, i = at.line, size = x.rows * x.columns,
                 chunks = (x.time + kScanChunk - 1) / kScanChunk;
   const int line = at.in_block;
@@ -177,13 +174,13 @@ void linear_scan_backward_rows(Tensor& dq, Tensor& dk, Tensor& dlog_decay, Tenso
     const Scan<S> x(q, k, erase_to, erase_from, log_decay, v.size(3), scale, lanes);
     const unsigned blocks = scan_blocks(q.size(0) * q.size(1), x.rows, lanes, "linear_scan_backward");
     if (blocks == 0) return;
-    const int64_t room = ColumnTiles<S>::room(x, erase_to.defined());
     const RowGradients<S> d{dq.data<S>(), dk.data<S>(), data_or_null<T>(dlog_decay),
                             data_or_null<S>(derase_to), data_or_null<S>(derase_from)};
     const RowOperands<S, T> o{
         Rows<S>(v),          Rows<S>(dy), dstate.data<T>(), data_or_null<T>(erased), data_or_null<T>(added),
         boundaries.data<T>()};
     visit_each<kFew>(lanes, [&](auto each) {
+      const int64_t room = ColumnTiles<S>::room(x, erase_to.defined(), kShortScanTile<each>);
       const unsigned shared =
           scan_shared<scan_backward_rows_kernel<each, S, T>, T>(room, "linear_scan_backward", "dv");
       VITRINE_LAUNCH((scan_backward_rows_kernel<each, S, T>), blocks, lanes.threads, shared, d, x, o);

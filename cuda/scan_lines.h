@@ -38,6 +38,16 @@ struct ScanLanes {
   int width() const { return lanes * each; }
 };
 
+/// Positions of a tile: fewer if lines are long or elements wide, so that a tile fits into shared
+/// memory.
+template <int kEach, class T>
+inline constexpr int kScanTile = kEach == ScanLanes::kMany   ? 4
+                                 : sizeof(T) > sizeof(float) ? 8
+                                                             : 16;
+/// Positions of a tile whose states a thread holds in registers.
+template <int kEach>
+inline constexpr int kShortScanTile = kEach == ScanLanes::kMany ? 2 : 8;
+
 /// Calls f with the number of elements per thread as a constant.
 template <int kFew, class F>
 void visit_each(const ScanLanes& lanes, F f) {

@@ -62,12 +62,10 @@ struct Tiles {
   }
 };
 
-/// Positions of a tile. In the backward, a thread holds the states of one tile in registers.
-constexpr int kTile = 16, kShortTile = 8;
-
 template <int kEach, class S, class T>
 __global__ void __launch_bounds__(kMostThreadsOfScan)
     selective_kernel(S* y, T* state, T* boundaries, Scan<S> x, const T* first) {
+  constexpr int kTile = kScanTile<kEach, T>;
   VITRINE_DYNAMIC_SHARED(T, shared);
   T* room = shared;
   const ScanPlace<kEach> at(x.lanes, x.channels, x.states);
@@ -113,11 +111,11 @@ struct ChannelSums {
   T* of_warps;
   int width;
 
-  __device__ ChannelSums(T*& room, int width) : of_warps(room), width(width) {
-    room += kShortTile * static_cast<int>(blockDim.x / kWarp) * width;
+  __device__ ChannelSums(T*& room, int positions, int width) : of_warps(room), width(width) {
+    room += positions * static_cast<int>(blockDim.x / kWarp) * width;
   }
-  static int64_t room(const ScanLanes& lanes) {
-    return kShortTile * (lanes.threads / kWarp) * int64_t{lanes.width()};
+  static int64_t room(const ScanLanes& lanes, int positions) {
+    return positions * (lanes.threads / kWarp) * int64_t{lanes.width()};
   }
   /// Adds `mine`, for state s of this thread, over the channels of this warp. All its threads call
   /// this.
@@ -147,12 +145,12 @@ struct ChannelSums {
 template <int kEach, class S, class T>
 __global__ void __launch_bounds__(kMostThreadsOfScan)
     selective_backward_kernel(Gradients<S> d, Scan<S> x, const S* dy, const T* dstate, const T* boundaries) {
-  constexpr int kTiles = kScanChunk / kShortTile;
+  constexpr int kShortTile = kShortScanTile<kEach>, kTiles = kScanChunk / kShortTile;
   VITRINE_DYNAMIC_SHARED(T, shared);
   T* room = shared;
   const ScanPlace<kEach> at(x.lanes, x.channels, x.states);
   const Tiles<S> tiles(room, x, kShortTile);
-  const ChannelSums<T> dbs(room, x.width), dcs(room, x.width);
+  const ChannelSums<T> dbs(room, kShortTile, x.width), dcs(room, kShortTile, x.width);
   const ScanTile<T> dys(room, kShortTile, x.lines);
   const int64_t channel = at.line, own = (at.matrix * x.channels + channel) * x.states,
                 chunks = (x.time + kScanChunk - 1) / kScanChunk;
@@ -260,8 +258,8 @@ void selective_scan(Tensor& y, Tensor& state, Tensor& boundaries, const Tensor& 
     const unsigned blocks = scan_blocks(u.size(0), x.channels, lanes, "selective_scan");
     if (blocks == 0) return;
     visit_each<kFew>(lanes, [&](auto each) {
-      const unsigned bytes =
-          scan_shared<selective_kernel<each, S, T>, T>(Tiles<S>::room(x, kTile), "selective_scan", "a");
+      const unsigned bytes = scan_shared<selective_kernel<each, S, T>, T>(
+          Tiles<S>::room(x, kScanTile<each, T>), "selective_scan", "a");
       VITRINE_LAUNCH((selective_kernel<each, S, T>), blocks, lanes.threads, bytes, y.data<S>(),
                      state.data<T>(), data_or_null<T>(boundaries), x, first.data<T>());
     });
@@ -279,9 +277,10 @@ void selective_scan_backward(Tensor& du, Tensor& ddelta, Tensor& da, Tensor& db,
     const Scan<S> x(u, delta, a, b, c, skip, lanes);
     const unsigned blocks = scan_blocks(u.size(0), x.channels, lanes, "selective_scan_backward");
     if (blocks == 0) return;
-    const int64_t room =
-        Tiles<S>::room(x, kShortTile) + 2 * ChannelSums<T>::room(lanes) + kShortTile * x.lines;
     visit_each<kFew>(lanes, [&](auto each) {
+      constexpr int kTile = kShortScanTile<each>;
+      const int64_t room =
+          Tiles<S>::room(x, kTile) + 2 * ChannelSums<T>::room(lanes, kTile) + kTile * x.lines;
       const unsigned bytes =
           scan_shared<selective_backward_kernel<each, S, T>, T>(room, "selective_scan_backward", "a");
       VITRINE_LAUNCH((selective_backward_kernel<each, S, T>), blocks, lanes.threads, bytes,

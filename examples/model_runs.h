@@ -113,10 +113,10 @@ int run_model_program(const std::string& name, const std::string& purpose, const
     if (s.run.threads != 0) set_threads(s.run.threads);
     std::filesystem::create_directories(s.run.out);
     const RunLock lock("--out", s.run.out);
-    const std::string config = s.run.out + "/config.ini";
-    const bool resume = std::exchange(s.run.resume, false);  // who repeats the runs begins anew
-    nn::write_config(config, options, fmt::format("repeat this with {} --config {}", name, quoted(config)));
-    s.run.resume = resume;
+    // Runs that go on keep the options with which they began.
+    if (const std::string config = s.run.out + "/config.ini";
+        !s.run.resume || !std::filesystem::exists(config))
+      nn::write_config(config, options, fmt::format("repeat this with {} --config {}", name, quoted(config)));
     nn::training::catch_signals();
     body(s, purpose);
     say(stdout, "report: {}/report.html\n", s.run.out);

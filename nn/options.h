@@ -28,7 +28,8 @@ namespace vitrine::nn {
 /// What an option affects.
 enum class Role {
   result,  ///< the trained model: a resumed run must have the same value
-  /// The learning rates over steps: a resumed run may change them and reports the change
+  /// The learning rates over steps, and when the run ends: a resumed run may change them, and
+  /// reports a change of rates
   schedule,
   execution,  ///< how and where the run is computed: a resumed run may change it
   files       ///< what is read, written and printed: the report omits it

@@ -136,10 +136,12 @@ void GptOptions::validate() const {
              places = resolved(*this) == Positions::learned ? static_cast<double>(context) : 0,
              inside = hidden > 0 ? static_cast<double>(hidden) : 4 * w;
   // The query and output projections, and two feed-forward layers; key heads may be few.
+  const double output = static_cast<double>(output_mixtures) * w * w;
   const double block = 2 * w * w + 2 * w * inside * static_cast<double>(std::max<int64_t>(1, experts.count));
-  check_memory(4 * (w * (rows + places) + block * static_cast<double>(own_blocks(*this))),
-               fmt::format("Gpt: vocabulary {}, context {}, width {}, hidden {} and layers {}", vocabulary,
-                           context, width, hidden, layers));
+  check_memory(
+      4 * (w * (rows + places) + output + block * static_cast<double>(own_blocks(*this))),
+      fmt::format("Gpt: vocabulary {}, context {}, width {}, hidden {}, layers {} and output-mixtures {}",
+                  vocabulary, context, width, hidden, layers, output_mixtures));
 }
 
 Gpt::Gpt(const GptOptions& options)

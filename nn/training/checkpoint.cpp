@@ -11,10 +11,14 @@ namespace {
 
 constexpr const char* kTokenizerKinds[] = {"characters", "bpe", "word_piece", "words"};
 
-const std::string& metadata_of(const Safetensors& file, const std::string& key, const std::string& path) {
-  const auto found = file.metadata.find(key);
-  check(found != file.metadata.end(), "load_model: {} is no checkpoint of a model: it has no {}", path, key);
+const std::string& value_in(const std::map<std::string, std::string>& metadata, const std::string& key,
+                            const std::string& path) {
+  const auto found = metadata.find(key);
+  check(found != metadata.end(), "load_model: {} is no checkpoint of a model: it has no {}", path, key);
   return found->second;
+}
+const std::string& metadata_of(const Safetensors& file, const std::string& key, const std::string& path) {
+  return value_in(file.metadata, key, path);
 }
 
 template <class Model>
@@ -37,6 +41,7 @@ struct Kind<Gpt> {
     else
       shapes["blocks.0.feed_forward.down.weight"] = {o.width, hidden};
     if (o.positions == Positions::learned) shapes["positions"] = {o.context, o.width};
+    if (o.output_mixtures > 0) shapes["mixture.prior.weight"] = {o.output_mixtures, o.width};
     return shapes;
   }
 };
@@ -84,11 +89,13 @@ typename Kind<Model>::Options options_in(const Safetensors& file, const std::str
   const std::string& kind = metadata_of(file, "model", path);
   check(kind == Kind<Model>::name, "load_model: the model of {} is a {}, wanted {}", path, kind,
         Kind<Model>::name);
+  auto metadata = file.metadata;
+  complete_older_metadata(metadata);
   typename Kind<Model>::Options options;
   OptionList list = options_of(options);
   for (Option& option : list)
     if (option.role == Role::result && option.applies())
-      option.read({metadata_of(file, option.name, path)},
+      option.read({value_in(metadata, option.name, path)},
                   fmt::format("load_model: {}: {}", path, option.name));
   return options;
 }
@@ -144,6 +151,13 @@ TextModel pretrained_in(const std::string& folder) {
 }
 
 }  // namespace
+
+void complete_older_metadata(std::map<std::string, std::string>& metadata) {
+  if (const auto kind = metadata.find("model"); kind != metadata.end() && kind->second == "gpt")
+    metadata.emplace("output-mixtures", "0");
+  if (metadata.count("training pairs") == 0) return;
+  for (const char* option : {"tokens", "remove longest"}) metadata.emplace(option, "0");
+}
 
 template <class Model>
 Model load_model(const std::string& path) {

@@ -1,6 +1,7 @@
 // Loads the checkpoint of a Trainer as a model: its options, weights and vocabulary.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
@@ -21,6 +22,10 @@ namespace vitrine::nn::training {
 /// registered before.
 template <class Model = Gpt>
 Model load_model(const std::string& path);
+
+/// Adds to the metadata of a checkpoint what older versions did not write: the values of options
+/// that did not exist then.
+void complete_older_metadata(std::map<std::string, std::string>& metadata);
 
 /// The kind() of the model that the checkpoint has.
 std::string kind_of_model(const std::string& path);

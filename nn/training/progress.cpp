@@ -75,7 +75,7 @@ std::string progress_line(const Progress& p, int64_t width) {
 
 void ProgressDisplay::show(const Progress& p) {
   const int64_t width = terminal_width();
-  const bool live = width > 0, last = p.step == p.steps;
+  const bool live = width > 0, last = p.last || p.step == p.steps;
   const auto lines = [&](int64_t step) { return step * 10 / p.steps; };
   const bool due = live ? now() - shown_at_ >= kSecondsBetween : lines(p.step) != lines(p.step - 1);
   if (!due && !last) return;

@@ -18,6 +18,7 @@ struct Progress {
   double seconds_left = 0, speed = 0;
   std::string item = "token";  ///< speed is in items per second
   double bytes = 0;            ///< peak memory
+  bool last = false;           ///< the run ends here, before all steps
 };
 
 /// "laser, seed 1: 20/500  loss 2.1043  val 2.2011  accuracy 0.9312  35 s left  52000 tokens/s 210

@@ -11,6 +11,7 @@
 
 #include "core/files/safetensors.h"
 #include "core/random.h"
+#include "nn/training/checkpoint.h"
 #include "nn/training/trainer.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
@@ -118,7 +119,8 @@ void Trainer::save(const std::string& path) {
 }
 
 void Trainer::resume(const std::string& path) {
-  const Safetensors file = read_safetensors(path);
+  Safetensors file = read_safetensors(path);
+  complete_older_metadata(file.metadata);
   const auto metadata = [&](const std::string& key) {
     const auto found = file.metadata.find(key);
     check(found != file.metadata.end(), "resume: {} is no checkpoint of a training run: it has no {}", path,

@@ -327,7 +327,7 @@ void Trainer::record_gradients() {
                                       optim::gradient_norm(layers_[i].parameters));
 }
 
-void Trainer::show_progress(double loss, double seconds) {
+void Trainer::show_progress(double loss, double seconds, bool last) {
   if (!options_.progress) return;
   const std::vector<double>& validation = record_.validation_loss.y;
   std::vector<std::string> metrics;
@@ -343,7 +343,8 @@ void Trainer::show_progress(double loss, double seconds) {
                  .seconds_left = static_cast<double>(options_.steps - step_) * seconds,
                  .speed = static_cast<double>(tokens()) / seconds,
                  .item = task_.words.item,
-                 .bytes = static_cast<double>(memory::statistics(device()).peak)});
+                 .bytes = static_cast<double>(memory::statistics(device()).peak),
+                 .last = last});
 }
 
 void Trainer::note_peak() { peak_ = std::max(peak_, static_cast<double>(memory::statistics(device()).peak)); }
@@ -375,8 +376,11 @@ void Trainer::run(const std::function<bool()>& stop) {
     if (options_.save_every > 0 && step_ % options_.save_every == 0 && step_ < options_.steps)
       save(options_.checkpoint);
   }
+  const bool early = is_out_of_patience() && step_ < options_.steps;
+  if (early && mean_seconds > 0) show_progress(last_loss_, mean_seconds, true);
   const report::Series& losses = record_.validation_loss;
-  if (step_ >= options_.steps && (losses.x.empty() || losses.x.back() != static_cast<double>(step_)))
+  if ((step_ >= options_.steps || early) &&
+      (losses.x.empty() || losses.x.back() != static_cast<double>(step_)))
     evaluate();
   if (!losses.y.empty()) record_.final_validation_loss = losses.y.back();
   record_.seconds = seconds_ = now() - start;

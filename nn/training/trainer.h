@@ -146,7 +146,7 @@ class Trainer {
   OptionValues setting() const;
   int64_t tokens() const;  ///< of the step's batches
   void note_peak();
-  void show_progress(double loss, double seconds);
+  void show_progress(double loss, double seconds, bool last = false);
   void evaluate();
   /// The values of best_by over steps, and whether more is better.
   std::pair<const report::Series*, bool> chosen_by() const;

@@ -1,8 +1,6 @@
 // The example of an encoder: it learns images that differ by their rows, and the real digits if
 // they are available.
 #include <doctest/doctest.h>
-#include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -29,9 +27,10 @@ void write_digits(const std::filesystem::path& path, int lines) {
   }
 }
 
-/// What it prints of the share of digits that are right, in per cent.
-double right(const std::string& arguments) {
-  const std::string printed = vitrine::test::printed_by((VITRINE_CLASSIFY_DIGITS " " + arguments).c_str());
+/// What it prints of the share of digits that are right, in per cent. Its report goes to `folder`.
+double right(const std::filesystem::path& folder, const std::string& arguments) {
+  const std::string printed = vitrine::test::printed_by(
+      ("cd " + folder.string() + " && " VITRINE_CLASSIFY_DIGITS " " + arguments).c_str());
   const size_t at = printed.find("parameters; ");
   REQUIRE_MESSAGE(at != std::string::npos, printed);
   return std::stod(printed.substr(at + 12));
@@ -41,26 +40,22 @@ double right(const std::string& arguments) {
 
 TEST_CASE("an encoder learns drawn digits, and writes a report of it") {
   const vitrine::test::Folder folder;
-  const std::string printed =
-      vitrine::test::printed_by(("cd " + folder.path.string() + " && " VITRINE_CLASSIFY_DIGITS).c_str());
-  const size_t at = printed.find("parameters; ");
-  REQUIRE_MESSAGE(at != std::string::npos, printed);
-  CHECK(std::stod(printed.substr(at + 12)) > 90);
+  CHECK(right(folder.path, "") > 90);
   CHECK(std::filesystem::file_size(folder.path / "reports/classify_digits/report.html") > 10000);
 }
 
 TEST_CASE("an encoder learns which row is bright, with attention and with a recurrence of two directions") {
-  const auto folder = std::filesystem::temp_directory_path() / fmt::format("vitrine_digits_{}", getpid());
-  std::filesystem::create_directories(folder);
-  write_digits(folder / "optdigits.tra", 300);
-  write_digits(folder / "optdigits.tes", 50);
-  for (const char* mixer : {"", " gru"}) CHECK(right(folder.string() + mixer) > 99);
-  std::ofstream(folder / "optdigits.tes") << "1,2,three\n";
-  CHECK(std::system((VITRINE_CLASSIFY_DIGITS " " + folder.string() + " 2> /dev/null").c_str()) != 0);
-  CHECK(std::system((VITRINE_CLASSIFY_DIGITS " " + folder.string() + "/none 2> /dev/null").c_str()) != 0);
-  std::filesystem::remove_all(folder);
+  const vitrine::test::Folder folder;
+  write_digits(folder.path / "optdigits.tra", 300);
+  write_digits(folder.path / "optdigits.tes", 50);
+  for (const char* mixer : {"", " gru"}) CHECK(right(folder.path, folder.path.string() + mixer) > 99);
+  std::ofstream(folder.path / "optdigits.tes") << "1,2,three\n";
+  for (const char* wrong : {"", "/none"})
+    CHECK(std::system(
+              (VITRINE_CLASSIFY_DIGITS " " + folder.path.string() + wrong + " 2> /dev/null").c_str()) != 0);
 }
 
 TEST_CASE("handwritten digits: 95 % and more are right") {
-  if (const auto folder = vitrine::test::data_file("digits")) CHECK(right(folder->string()) > 95);
+  const vitrine::test::Folder folder;
+  if (const auto data = vitrine::test::data_file("digits")) CHECK(right(folder.path, data->string()) > 95);
 }

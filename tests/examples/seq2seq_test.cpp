@@ -92,7 +92,9 @@ TEST_CASE("each mechanism copies, remembers and counts, and runs are compared by
       check_has(printed, std::string(task) + ", " + mechanism + ": ");
       CHECK(std::ifstream(folder / (std::string(task) + "/" + mechanism + "/record.json")).good());
     }
-    check_has(bytes_of_file(folder / (std::string(task) + "/report.html")), "Totals");
+    const std::string report = bytes_of_file(folder / (std::string(task) + "/report.html"));
+    for (const char* part : {"Totals", "Load of the experts", "Steps until a position halts"})
+      check_has(report, part);
   }
   check_has(printed, "accuracy, twice as long");
   const std::string page = bytes_of_file(folder / "report.html");

@@ -2,7 +2,9 @@
 // in full.
 #include <filesystem>
 #include <string>
+#include <utility>
 
+#include "core/files/safetensors.h"
 #include "tests/examples/parallel_text.h"
 #include "tests/examples/printed.h"
 #include "tests/folder.h"
@@ -48,6 +50,11 @@ TEST_CASE(
   const std::string printed = printed_by((kTiny + options + " --out " + folder.path.string()).c_str());
   CHECK_MESSAGE(printed.find(" % right of 999 held-out pairs") != std::string::npos, printed);
   CHECK(std::filesystem::file_size(folder / "mixer_standard/report.html") > 10000);
+  const auto metadata = vitrine::read_safetensors(folder / "mixer_standard/checkpoint.safetensors").metadata;
+  const std::pair<const char*, const char*> settings[] = {
+      {"dtype", "bfloat16"}, {"tokens", "2000"}, {"remove longest", "0.1"}};
+  for (const auto& [name, value] : settings) CHECK_MESSAGE(metadata.at(name) == value, std::string(name));
+  CHECK(bytes_of_file(folder / "config.ini").find("checkpoint-blocks=true") != std::string::npos);
   // The options in the file make the same model.
   const std::string checkpoint = folder / "mixer_standard/checkpoint.safetensors",
                     first = bytes_of_file(checkpoint);

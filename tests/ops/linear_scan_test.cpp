@@ -89,7 +89,8 @@ TEST_CASE("the kernels of CUDA equal those of the CPU across the ends of chunks,
   };
   for (const Form& form : kForms)
     // one thread for a line, several, all of a warp, and a warp with more elements each
-    for (const auto& [time, dk, dv] : {Size{1, 3, 1}, {66, 34, 5}, {130, 9, 34}, {17, 256, 3}, {9, 4, 300}}) {
+    for (const auto& [time, dk, dv] :
+         {Size{1, 3, 1}, {66, 34, 5}, {130, 9, 34}, {17, 256, 3}, {9, 4, 300}, {7, 600, 2}}) {
       const auto x = form.inputs(time, dk, dv);
       const auto got = run(linear_scan, form, x, Device::cuda), want = run(linear_scan, form, x);
       for (size_t i = 0; i < got.size(); ++i) {

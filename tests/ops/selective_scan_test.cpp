@@ -62,7 +62,8 @@ TEST_CASE("the kernels of CUDA equal those of the CPU in selective_scan") {
     int64_t time, channels, states;
   };
   // one thread for a channel, several, and the most with more states each
-  for (const auto& [time, channels, states] : {Size{66, 70, 2}, {130, 3, 16}, {7, 65, 5}, {9, 2, 40}}) {
+  for (const auto& [time, channels, states] :
+       {Size{66, 70, 2}, {130, 3, 16}, {7, 65, 5}, {9, 2, 40}, {5, 2, 200}}) {
     const auto x = inputs(time, channels, states);
     const auto got = run(selective_scan, x, Device::cuda), want = run(selective_scan, x);
     for (size_t i = 0; i < got.size(); ++i) {

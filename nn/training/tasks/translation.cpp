@@ -109,9 +109,9 @@ Task translation(Seq2SeqModel& model, const PairTokenizer& tokenizer, Dataset<Se
                       .classes = model.vocabulary()},
             .setting = {{"seed", std::to_string(options.seed)},
                         {"batch", std::to_string(options.batch)},
-                        {"training pairs", std::to_string(count)}}};
-  if (options.tokens > 0) task.setting["tokens"] = std::to_string(options.tokens);
-  if (options.remove_longest > 0) task.setting["remove longest"] = fmt::format("{}", options.remove_longest);
+                        {"training pairs", std::to_string(count)},
+                        {"tokens", std::to_string(options.tokens)},
+                        {"remove longest", fmt::format("{}", options.remove_longest)}}};
   keep_model(task, model);
   return task;
 }

@@ -9,6 +9,7 @@
 #include "core/random.h"
 #include "core/tape.h"
 #include "nn/attention/composed.h"
+#include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
@@ -110,4 +111,25 @@ TEST_CASE(
     }
     CHECK(inspect(trace)[0].jacobian == doctest::Approx(norm / 2).epsilon(1e-12));
   }
+}
+
+TEST_CASE("weights that are no function of q·k, and other weights times factors, have no Jacobian") {
+  const auto jacobian_of = [](const char* name) {
+    manual_seed(1);
+    const auto mixer = make_mixer({.width = 8, .heads = 2, .context = 8, .name = name});
+    mixer->to(DType::float64);
+    MixerTrace trace;
+    mixer->forward(randn({1, 6, 8}, DType::float64), {.mask = {.causal = true}, .trace = &trace});
+    return inspect(trace)[0].jacobian;
+  };
+  CHECK(std::isnan(jacobian_of("linear")));
+  CHECK(std::isnan(jacobian_of("performer")));
+  CHECK(std::isnan(jacobian_of("entmax+adaptive_span")));
+  CHECK(std::isfinite(jacobian_of("adaptive_span")));
+  CHECK(std::isfinite(jacobian_of("entmax")));
+  // With one chunk and one bucket, LSH attention has the support of its parts.
+  const double sparse = jacobian_of("lsh=buckets=2:rounds=1+sparsemax"),
+               soft = jacobian_of("lsh=buckets=2:rounds=1");
+  CHECK(std::isfinite(sparse));
+  CHECK(sparse != soft);
 }

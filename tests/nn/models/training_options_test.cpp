@@ -1,5 +1,5 @@
-// What every model can be trained with: 16-bit weights, accumulated gradients, early stopping, and
-// activations that are computed again.
+// What every model can be trained with: 16-bit weights, early stopping, and activations that are
+// computed again.
 #include <doctest/doctest.h>
 
 #include <algorithm>

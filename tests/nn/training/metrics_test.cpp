@@ -177,6 +177,7 @@ TEST_CASE("a run ends early when its evaluations stop improving, resumed or not"
     Trainer trainer(with_values(model, std::move(values), true), optim::constant(1e-3), options);
     if (resumed) trainer.resume(options.checkpoint);
     trainer.run([&] { return trainer.step() == until; });
+    CHECK(std::isfinite(trainer.record().final_validation_loss));
     return trainer.step();
   };
   CHECK(go_on({9, 2, 3}, false, 3) == 3);
