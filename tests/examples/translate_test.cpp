@@ -54,7 +54,7 @@ TEST_CASE(
   const std::pair<const char*, const char*> settings[] = {
       {"dtype", "bfloat16"}, {"tokens", "2000"}, {"remove longest", "0.1"}};
   for (const auto& [name, value] : settings) CHECK_MESSAGE(metadata.at(name) == value, std::string(name));
-  CHECK(bytes_of_file(folder / "config.ini").find("\ncheckpoint-blocks") != std::string::npos);
+  CHECK(bytes_of_file(folder / "config.ini").find("checkpoint-blocks = true") != std::string::npos);
   // The options in the file make the same model.
   const std::string checkpoint = folder / "mixer_standard/checkpoint.safetensors",
                     first = bytes_of_file(checkpoint);
