@@ -56,13 +56,12 @@ AttentionMask of_last(AttentionMask mask, int64_t keys, int64_t kept) {
 
 const MixerOptions& checked(const MixerOptions& o, const AttentionName& parts) {
   check_stages("transformer_xl", parts, TransformerXl::stages());
+  const int64_t pairs = 2 * std::max<int64_t>(1, o.heads);
   check(o.width > 0 && o.heads > 0 && o.width % (2 * o.heads) == 0 && o.key_heads >= 0 &&
             (o.key_heads == 0 || o.heads % o.key_heads == 0),
         "transformer_xl: a width of {} for {} heads and {} key heads, wanted an even number of channels per "
         "head, such as a width of {}, and heads that share keys evenly",
-        o.width, o.heads, o.key_heads,
-        2 * std::max<int64_t>(1, o.heads) *
-            std::max<int64_t>(1, (o.width + o.heads) / std::max<int64_t>(1, 2 * o.heads)));
+        o.width, o.heads, o.key_heads, std::max(pairs, (o.width + pairs - 1) / pairs * pairs));
   return o;
 }
 

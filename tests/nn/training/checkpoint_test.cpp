@@ -89,6 +89,21 @@ TEST_CASE("a model and its vocabulary come back from a checkpoint, with the bits
     }
 }
 
+TEST_CASE("a checkpoint of before an option existed is read, and its run goes on") {
+  const SavedModel saved;
+  Safetensors file = read_safetensors(saved.path);
+  REQUIRE(file.metadata.erase("output-mixtures") == 1);
+  write_safetensors(saved.folder / "older", file);
+  CHECK(test::all_values(*std::make_unique<Gpt>(load_model(saved.folder / "older"))) ==
+        test::all_values(*saved.model));
+  Task task = test::text(*saved.model, test::counting(300), test::counting(60));
+  keep_tokenizer(task, CharacterVocabulary(kLetters));
+  Trainer trainer(std::move(task), optim::constant(1e-2), test::quiet(5));
+  trainer.resume(saved.folder / "older");
+  trainer.run();
+  CHECK(trainer.step() == 5);
+}
+
 TEST_CASE("models that write a target for a source come back") {
   const test::Folder folder;
   VocabularyTable table({"<unk>", "<end>"});
