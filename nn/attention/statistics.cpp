@@ -20,8 +20,8 @@ struct WeightRow {
 };
 
 void add_row(Sums& sums, const WeightRow& row, const std::function<void(double)>& each_weight) {
-  const auto& [p, visible, given, cap_slope, keys, scale] = row;
-  const double* const g = given == nullptr ? p : given;
+  const double *const p = row.p, *const visible = row.visible, *const g = row.g == nullptr ? p : row.g;
+  const int64_t keys = row.keys;
   const auto counts = [&](int64_t j) { return visible == nullptr || visible[j] != 0; };
   int64_t seen = 0;
   for (int64_t j = 0; j < keys; ++j) seen += counts(j);
@@ -30,7 +30,7 @@ void add_row(Sums& sums, const WeightRow& row, const std::function<void(double)>
   for (int64_t j = 0; j < keys; ++j) total += counts(j) ? g[j] : 0;
   for (int64_t j = 0; j < keys; ++j) {
     if (!counts(j)) continue;
-    if (total != 0) jacobian += g[j] * (1 - g[j] / total) * (cap_slope == nullptr ? 1 : cap_slope[j]);
+    if (total != 0) jacobian += g[j] * (1 - g[j] / total) * (row.cap_slope == nullptr ? 1 : row.cap_slope[j]);
     if (p[j] > 0) sums.entropy -= p[j] * std::log(p[j]);
     sums.below3 += std::abs(p[j]) < 1e-3;
     sums.below7 += std::abs(p[j]) < 1e-7;
@@ -38,7 +38,7 @@ void add_row(Sums& sums, const WeightRow& row, const std::function<void(double)>
   }
   sums.weights += static_cast<double>(seen);
   sums.limit += std::log(static_cast<double>(seen));
-  sums.jacobian += scale * jacobian;
+  sums.jacobian += row.scale * jacobian;
   ++sums.rows;
 }
 
