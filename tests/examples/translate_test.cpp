@@ -53,7 +53,8 @@ TEST_CASE(
   const auto metadata = vitrine::read_safetensors(folder / "mixer_standard/checkpoint.safetensors").metadata;
   const std::pair<const char*, const char*> settings[] = {
       {"dtype", "bfloat16"}, {"tokens", "2000"}, {"remove longest", "0.1"}};
-  for (const auto& [name, value] : settings) CHECK_MESSAGE(metadata.at(name) == value, std::string(name));
+  for (const auto& setting : settings)
+    CHECK_MESSAGE(metadata.at(setting.first) == setting.second, std::string(setting.first));
   CHECK(bytes_of_file(folder / "config.ini").find("checkpoint-blocks = true") != std::string::npos);
   // The options in the file make the same model.
   const std::string checkpoint = folder / "mixer_standard/checkpoint.safetensors",

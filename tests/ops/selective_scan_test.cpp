@@ -62,12 +62,11 @@ TEST_CASE("the kernels of CUDA equal those of the CPU in selective_scan") {
     int64_t time, channels, states;
   };
   // one thread for a channel, several, and the most with more states each
-  for (const auto& [time, channels, states] :
-       {Size{66, 70, 2}, {130, 3, 16}, {7, 65, 5}, {9, 2, 40}, {5, 2, 200}}) {
-    const auto x = inputs(time, channels, states);
+  for (const Size& s : {Size{66, 70, 2}, {130, 3, 16}, {7, 65, 5}, {9, 2, 40}, {5, 2, 200}}) {
+    const auto x = inputs(s.time, s.channels, s.states);
     const auto got = run(selective_scan, x, Device::cuda), want = run(selective_scan, x);
     for (size_t i = 0; i < got.size(); ++i) {
-      INFO("T ", time, ", D ", channels, ", N ", states, ", result ", i);
+      INFO("T ", s.time, ", D ", s.channels, ", N ", s.states, ", result ", i);
       CHECK(distance(to(got[i], Device::cpu), want[i]) < 1e-13);
     }
   }
