@@ -73,7 +73,7 @@ TEST_CASE("the kernels equal the definition across the ends of chunks, strips an
       for (const int64_t dk : {3, 35}) {
         const int64_t dv = 2 * dk;
         INFO("decay ", static_cast<int>(form.decay), ", erases ", form.erases, ", T ", time, ", dk ", dk);
-        const auto x = form.inputs(s.time, s.dk, s.dv);
+        const auto x = form.inputs(time, dk, dv);
         const auto got = run(linear_scan, form, x), want = run(define::linear_scan, form, x);
         for (size_t i = 0; i < got.size(); ++i) {
           INFO("result ", i);
@@ -90,7 +90,7 @@ TEST_CASE("the kernels of CUDA equal those of the CPU across the ends of chunks,
   for (const Form& form : kForms)
     // one thread for a line, several, all of a warp, and a warp with more elements each
     for (const Size& s : {Size{1, 3, 1}, {66, 34, 5}, {130, 9, 34}, {17, 256, 3}, {9, 4, 300}, {7, 600, 2}}) {
-      const auto x = form.inputs(time, dk, dv);
+      const auto x = form.inputs(s.time, s.dk, s.dv);
       const auto got = run(linear_scan, form, x, Device::cuda), want = run(linear_scan, form, x);
       for (size_t i = 0; i < got.size(); ++i) {
         INFO("decay ", static_cast<int>(form.decay), ", erases ", form.erases, ", T ", s.time, ", dk ", s.dk,
