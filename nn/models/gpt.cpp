@@ -138,10 +138,10 @@ void GptOptions::validate() const {
   // The query and output projections, and two feed-forward layers; key heads may be few.
   const double output = static_cast<double>(output_mixtures) * w * w;
   const double block = 2 * w * w + 2 * w * inside * static_cast<double>(std::max<int64_t>(1, experts.count));
-  check_memory(
-      4 * (w * (rows + places) + output + block * static_cast<double>(own_blocks(*this))),
-      fmt::format("Gpt: vocabulary {}, context {}, width {}, hidden {}, layers {} and output-mixtures {}",
-                  vocabulary, context, width, hidden, layers, output_mixtures));
+  check_memory(4 * (w * (rows + places) + output + block * static_cast<double>(own_blocks(*this))),
+               fmt::format("Gpt: vocabulary {}, context {}, width {}, hidden {} and layers {}{}", vocabulary,
+                           context, width, hidden, layers,
+                           output_mixtures > 0 ? fmt::format(", and {} softmaxes", output_mixtures) : ""));
 }
 
 Gpt::Gpt(const GptOptions& options)
