@@ -8,6 +8,7 @@
 #include "core/tape.h"
 #include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
+#include "ops/view.h"
 #include "tests/nn/mechanisms.h"
 #include "tests/nn/modules.h"
 #include "tests/ops/reference.h"
