@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,13 @@ using namespace vitrine::nn;
 using namespace vitrine::nn::training;
 
 namespace {
+
+const EncoderDecoderOptions kTinyTranslator{.source_vocabulary = 3,
+                                            .vocabulary = 3,
+                                            .width = 4,
+                                            .encoder_layers = 1,
+                                            .decoder_layers = 1,
+                                            .heads = 1};
 
 /// Sources of 1 to 40 characters, and targets of half as many.
 std::vector<SentencePair> pairs_of_all_lengths() {
@@ -29,12 +37,7 @@ std::vector<SentencePair> pairs_of_all_lengths() {
 
 TEST_CASE("batches of a translation are bounded by tokens, have similar lengths, and lack the longest") {
   const CharacterVocabulary characters("\nab");
-  EncoderDecoder model({.source_vocabulary = 3,
-                        .vocabulary = 3,
-                        .width = 4,
-                        .encoder_layers = 1,
-                        .decoder_layers = 1,
-                        .heads = 1});
+  EncoderDecoder model(kTinyTranslator);
   const std::vector<SentencePair> pairs = pairs_of_all_lengths();
   const auto largest_of = [&](const TranslationOptions& options) {
     const Task task = translation(model, characters, pairs, pairs, options);
@@ -66,12 +69,7 @@ TEST_CASE("batches of a translation are bounded by tokens, have similar lengths,
 
 TEST_CASE("batches that a thread makes ahead are those of a task without it") {
   const CharacterVocabulary characters("\nab");
-  EncoderDecoder model({.source_vocabulary = 3,
-                        .vocabulary = 3,
-                        .width = 4,
-                        .encoder_layers = 1,
-                        .decoder_layers = 1,
-                        .heads = 1});
+  EncoderDecoder model(kTinyTranslator);
   const std::vector<SentencePair> pairs = pairs_of_all_lengths();
   const Task ahead = translation(model, characters, pairs, pairs, {.batch = 8, .prefetch = 3}),
              alone = translation(model, characters, pairs, pairs, {.batch = 8, .prefetch = 0});
