@@ -1,6 +1,7 @@
 // Fused attention against its definition, forward and backward, on heads that are split from one
 // projection of queries, keys and values. Runs alternate, so that a disturbance affects both. One
 // thread is measured by its CPU time, all threads by wall-clock time; the best of all runs counts.
+// With --gpu both are measured one after the other, by events of the GPU, and the median counts.
 // The share of the peak counts only visible products: four multiply-adds per channel and visible
 // pair in the forward, ten in the backward, which computes the scores again. A bias and a sink have
 // gradients. The last rows are the scores of additive attention alone.
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "bench/measure/clock.h"
+#include "bench/measure/gpu.h"
 #include "bench/measure/limits.h"
 #include "core/creation.h"
 #include "core/parallel.h"
@@ -56,11 +58,12 @@ struct Case {
   }
 };
 
-std::vector<Case> cases() {
+std::vector<Case> cases(Device device) {
   AttentionOptions causal, window, first, capped, laser, biased, sink;
   causal.causal = window.causal = first.causal = capped.causal = laser.causal = biased.causal = sink.causal =
       true;
-  biased.bias = toeplitz(randn({6, 2 * 1024 - 1}), 1024), sink.sink = zeros({6});
+  biased.bias = toeplitz(randn({6, 2 * 1024 - 1}, DType::float32, device), 1024);
+  sink.sink = zeros({6}, DType::float32, device);
   window.left = first.left = 128, first.first = 4;
   capped.softcap = 30;
   laser.read = AttentionRead::laser;
@@ -120,10 +123,38 @@ std::string ratio(double ours, double definition) {
   return definition < 1e200 ? fmt::format("{:.2f}", definition / ours) : "-";
 }
 
+/// q, k and v for a case.
+std::vector<Tensor> operands(const Case& c, DType dtype, Device device) {
+  return split(randn({c.heads[0], c.heads[2], 3, c.heads[1], c.heads[3]}, dtype, device));
+}
+
+Timing time_on_gpu(Function f, std::vector<Tensor> x, const AttentionOptions& o) {
+  constexpr int kRuns = 3, kRepeats = 9;
+  const auto forward = [&] { return f(x[0], x[1], x[2], o); };
+  const double seconds = bench::gpu_seconds([&] { forward(); }, kRuns, kRepeats);
+  Tape tape;
+  const Tensor q = x[0], k = x[1], v = x[2];
+  for (const Tensor& t : {o.bias, o.sink})
+    if (t.defined()) x.push_back(t);
+  for (const Tensor& t : x) tape.watch(t);
+  const Tensor y = f(q, k, v, o), dy = randn(y.shape(), y.dtype(), y.device());
+  return {seconds, bench::gpu_seconds([&] { tape.gradient({y}, x, {dy}, Keep::yes); }, kRuns, kRepeats)};
+}
+
+void measure_on_gpu(const Case& c, DType dtype) {
+  const std::vector<Tensor> x = operands(c, dtype, Device::cuda);
+  const Timing fused = time_on_gpu(c.fused, x, c.options),
+               definition = c.define ? time_on_gpu(c.definition, x, c.options) : Timing{};
+  fmt::print("{:<16}{:>12.3f}{:>8}{:>12.3f}{:>8}\n", c.name, 1e3 * fused.forward,
+             ratio(fused.forward, definition.forward), 1e3 * fused.backward,
+             ratio(fused.backward, definition.backward));
+  std::fflush(stdout);
+}
+
 void measure(const Case& c, int count, double peak, double budget) {
   set_threads(count);
   const clockid_t clock = count == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
-  const std::vector<Tensor> x = split(randn({c.heads[0], c.heads[2], 3, c.heads[1], c.heads[3]}));
+  const std::vector<Tensor> x = operands(c, DType::float32, Device::cpu);
   Timing fused, definition;
   const double end = seconds() + budget;
   for (int round = 0; round < 5 || seconds() < end; ++round) {
@@ -149,16 +180,27 @@ int main(int argc, char** argv) {
   double budget = 0.5;
   int most = threads();
   std::string only;
+  bool gpu = false, bfloat16 = false;
   app.add_option("--seconds", budget, "Time for each row")->capture_default_str();
   app.add_option("--threads", most, "Threads of the second half of the rows")->capture_default_str();
   app.add_option("--only", only, "Only rows whose name begins so");
+  app.add_flag("--gpu", gpu, "Measure on a GPU");
+  app.add_flag("--bfloat16", bfloat16, "On a GPU: queries, keys and values have 16 bits");
   CLI11_PARSE(app, argc, argv);
 
+  check(gpu || !bfloat16, "--bfloat16 is for --gpu");
+  if (gpu) {
+    if (!bench::has_gpu()) return 0;
+    fmt::print("{:<16}{:>12}{:>8}{:>12}{:>8}\n", "attention", "forward ms", "ratio", "backward ms", "ratio");
+    for (const Case& c : cases(Device::cuda))
+      if (c.name.starts_with(only)) measure_on_gpu(c, bfloat16 ? DType::bfloat16 : DType::float32);
+    return 0;
+  }
   const double peak = bench::multiply_add_peak();
   fmt::print("{}, peak of one thread {:.1f} GFLOP/s\n\n{:<16}{:>4}{:>12}{:>8}{:>8}{:>12}{:>8}{:>8}\n",
              name(isa()), peak * 1e-9, "attention", "thr", "forward ms", "ratio", "peak", "backward ms",
              "ratio", "peak");
   for (int count : std::vector<int>(most > 1 ? std::vector<int>{1, most} : std::vector<int>{1}))
-    for (const Case& c : cases())
+    for (const Case& c : cases(Device::cpu))
       if (c.name.starts_with(only)) measure(c, count, peak, budget);
 }

@@ -23,17 +23,20 @@ using namespace vitrine;
 
 namespace {
 
-/// The names of both tables, with a usual value for an option that requires one.
+/// The names of both tables: with usual values of options, or else with those under which the cost
+/// is linear.
 std::vector<std::string> names() {
   const std::map<std::string, std::string> values = {
-      {"scale", "=0.2"}, {"softcap", "=30"}, {"window", "=128"}};
+      {"scale", "=0.2"}, {"softcap", "=30"}, {"window", "=128"}, {"global", "=window=128"}};
   std::vector<std::string> all;
-  const auto add = [&](const std::string& name) {
-    const auto value = values.find(name);
-    all.push_back(value == values.end() ? name : name + value->second);
+  const auto add = [&](const auto& row) {
+    if (const auto value = values.find(row.name); value != values.end())
+      all.push_back(row.name + value->second);
+    else
+      all.push_back(row.linear_as.empty() ? row.name : row.linear_as);
   };
-  for (const nn::MixerRow* row : nn::mixer_table()) add(row->name);
-  for (const nn::AttentionPartRow* row : nn::attention_part_table()) add(row->name);
+  for (const nn::MixerRow* row : nn::mixer_table()) add(*row);
+  for (const nn::AttentionPartRow* row : nn::attention_part_table()) add(*row);
   return all;
 }
 
@@ -101,7 +104,7 @@ int main(int argc, char** argv) {
       own.seconds.erase(own.seconds.begin()), standard.seconds.erase(standard.seconds.begin());
       time = bench::median(own.seconds), before = n;
       memory = static_cast<double>(own.peak) / (1 << 30);
-      table.row({name.substr(0, name.find('=')), fmt::to_string(n), fmt::format("{:.2f}", 1e3 * time),
+      table.row({name, fmt::to_string(n), fmt::format("{:.2f}", 1e3 * time),
                  fmt::format("{:.1f}", static_cast<double>(own.peak) / (1 << 20)),
                  fmt::format("{:.2f}", time / bench::median(standard.seconds)), causal ? "causal" : "none"});
     }

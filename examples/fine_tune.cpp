@@ -1,13 +1,15 @@
 // Pretrains a BERT on masked tokens, and adapts it to tasks in four ways, next to training from
 // scratch: the whole model, its last layer, low-rank changes (LoRA), and a learned prompt.
 //
-//   fine_tune --page fine_tune.html
+//   fine_tune
 //   fine_tune --data a.txt,b.txt.gz --classes positive.txt,negative.txt
 //
 // By default, sentences and tasks come from a small grammar (nn/data/synthetic/grammar.h).
 #include <fmt/format.h>
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "examples/fine_tune_data.h"
@@ -16,8 +18,6 @@
 #include "nn/data/loader.h"
 #include "nn/text/train_word_piece.h"
 #include "nn/training/tasks/text_encoding.h"
-#include "nn/training/trainer.h"
-#include "optim/schedule.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -27,18 +27,19 @@ using report::RunRecord, synthetic::Part, synthetic::SentenceTask;
 namespace {
 
 const char* const kExamples =
-    "  fine_tune --page fine_tune.html\n"
+    "  fine_tune\n"
     "  fine_tune --data a.txt,b.txt.gz --classes positive.txt,negative.txt";
 
-RunRecord train(training::Task task, double rate, int64_t steps, bool progress) {
-  training::Trainer trainer(std::move(task), optim::warmup_linear(rate, steps / 10, steps),
-                            {.steps = steps,
-                             .evaluate_every = std::max<int64_t>(1, steps / 5),
-                             .weight_decay = 0.01,
-                             .beta2 = 0.999,
-                             .progress = progress});
-  trainer.run();
-  return trainer.record();
+/// What a run that goes on must have in common with its beginning.
+std::map<std::string, std::string> setting(const FineTuneSettings& s) {
+  return {{"texts", fmt::format("{} {}", fmt::join(s.data, ","), fmt::join(s.classes, ","))},
+          {"pretraining", fmt::format("{} steps at {}", s.pretraining, s.pretraining_rate)},
+          {"examples", std::to_string(s.examples)},
+          {"vocabulary", std::to_string(s.vocabulary)},
+          {"heads", std::to_string(s.heads)},
+          {"mixer", s.mixer},
+          {"dropout", std::to_string(s.dropout)},
+          {"batch", std::to_string(s.run.batch)}};
 }
 
 RunRecord pretrain(TextEncoder& model, const FineTuneSettings& s, const PipelineTokenizer& tokenizer) {
@@ -48,12 +49,19 @@ RunRecord pretrain(TextEncoder& model, const FineTuneSettings& s, const Pipeline
   };
   const auto collate = [&](std::span<const JoinedTexts> some) { return joined_batch(some, kPadding); };
   const auto texts = rows(Part::training, 20000), held_out = rows(Part::held_out, 250);
-  Loader loader(texts, shuffled_batches(texts.size(), s.batch, /*seed=*/0), collate, 2);
+  Loader loader(texts, shuffled_batches(texts.size(), s.run.batch, /*seed=*/0), collate, 2);
   const Loader validation(held_out, ordered_batches(held_out.size(), 100), collate);
-  return train(training::masked_language_modeling(
-                   model, {[&](int64_t i) { return loader.batch(i); }, validation.whole()},
-                   TokenMasking(tokenizer, /*seed=*/0)),
-               s.pretraining_rate, s.pretraining, true);
+  FineTuneSettings own = s;
+  own.run.training.steps = s.pretraining;
+  own.run.training.evaluate_every = std::max<int64_t>(1, s.pretraining / 5);
+  own.run.training.best_by = "", own.run.training.patience = 0;
+  own.run.schedule = {
+      .name = "linear", .lr = s.pretraining_rate, .final_lr = 0, .warmup = s.pretraining / 10};
+  training::Task task = training::masked_language_modeling(
+      model, {[&](int64_t i) { return loader.batch(i); }, validation.whole()},
+      TokenMasking(tokenizer, /*seed=*/0));
+  task.setting = setting(s);
+  return train(std::move(task), own, "pretraining");
 }
 
 /// Trains a model of its own for one task. The record's `parameters` are those that are trained.
@@ -64,23 +72,29 @@ RunRecord adapt(TextEncoder& pretrained, const Way& way, const TextTask& task, u
   const auto collate = [&](std::span<const SentenceTask> some) {
     return labelled_batch(tokenizer, some, s.context);
   };
-  Loader loader(task.training, shuffled_batches(task.training.size(), s.batch, seed), collate);
+  Loader loader(task.training, shuffled_batches(task.training.size(), s.run.batch, seed), collate);
   const Loader validation(task.held_out, ordered_batches(task.held_out.size(), 100), collate);
-  RunRecord record = train(
-      training::text_classification(model, {[&](int64_t i) { return loader.batch(i); }, validation.whole()}),
-      way.rate, s.steps, false);
+  FineTuneSettings own = s;
+  own.run.schedule.lr = way.rate;
+  own.run.training.progress = false;
+  training::Task classification =
+      training::text_classification(model, {[&](int64_t i) { return loader.batch(i); }, validation.whole()});
+  classification.setting = setting(s);
+  RunRecord record =
+      train(std::move(classification), own, fmt::format("{} {} {}", task.name, way.name, seed));
   record.name = way.name, record.parameters = 0;
   for (const Parameter& p : model.parameters()) record.parameters += p.requires_grad() ? p.numel() : 0;
   return record;
 }
 
-void run(const FineTuneSettings& s) {
+void run(const FineTuneSettings& s, const std::string&) {
   std::string text;
   for (const SentenceTask& item : pretraining_texts(s, Part::training, 2000))
     text += item.first + "\n" + item.second + "\n";
   const PipelineTokenizer tokenizer = train_word_piece(text, {.vocabulary = s.vocabulary});
   TextEncoder pretrained = make_model(s, tokenizer.size());
   const RunRecord masked = pretrain(pretrained, s, tokenizer);
+  if (training::interrupted()) return;
   say(stdout, "{:.1f} % of the masked tokens are recovered, by a model of {} parameters\n\n",
       100 * masked.metrics[0].last(), masked.parameters);
   TaskRuns runs;
@@ -89,22 +103,18 @@ void run(const FineTuneSettings& s) {
     runs.of.emplace_back();
     for (uint64_t seed = 0; seed < static_cast<uint64_t>(s.seeds); ++seed) {
       runs.of.back().emplace_back();
-      for (const TextTask& task : tasks_of(s, seed))
+      for (const TextTask& task : tasks_of(s, seed)) {
         runs.of.back().back().push_back(adapt(pretrained, way, task, seed, s, tokenizer));
+        if (training::interrupted()) return;
+      }
     }
   }
-  show(runs, masked, s.page);
+  show(runs, masked, s.run.out + "/report.html");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program("fine_tune", [&] {
-    FineTuneSettings s;
-    OptionList options = options_of(s);
-    CommandLine line("fine_tune", "Pretrains a BERT, and fine-tunes it in four ways.", kExamples);
-    if (const auto code = line.parse(options, argc, argv)) return *code;
-    run(s);
-    return 0;
-  });
+  return run_model_program("fine_tune", "Pretrains a BERT, and fine-tunes it in four ways.", kExamples,
+                           FineTuneSettings(), argc, argv, run);
 }

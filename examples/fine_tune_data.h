@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "examples/model_runs.h"
 #include "nn/data/joined_texts.h"
 #include "nn/data/lines.h"
 #include "nn/data/synthetic/grammar.h"
-#include "nn/options.h"
 #include "nn/transformer/residual.h"
 
 namespace vitrine::examples {
@@ -23,9 +23,12 @@ struct FineTuneSettings {
   nn::Residual residual = nn::Residual::post;
   std::vector<std::string> ways = {"scratch", "whole", "last", "lora", "prompt"};
   double dropout = 0.1;
-  int64_t pretraining = 4000, steps = 300, batch = 32, examples = 1000, seeds = 3, prompt = 8, rank = 4;
-  double pretraining_rate = 3e-3, rate = 1e-3;
-  std::string page;
+  int64_t pretraining = 4000, examples = 1000, seeds = 3, prompt = 8, rank = 4;
+  double pretraining_rate = 3e-3;
+  /// Of each task. The smaller parts have a multiple of the learning rate.
+  RunSettings run = {.training = {.steps = 300, .evaluate_every = 60, .weight_decay = 0.01, .beta2 = 0.999},
+                     .schedule = {.name = "linear", .final_lr = 0, .warmup = 30},
+                     .batch = 32};
 
   void list(nn::OptionList& o) {
     o.group("Texts");
@@ -45,16 +48,16 @@ struct FineTuneSettings {
     o("dropout", dropout, "dropout probability").at_least(0).below(1);
     o("prompt", prompt, "learned vectors of prompt tuning").at_least(1);
     o("rank", rank, "rank of LoRA").at_least(1);
-    o.group("Training");
-    o("pretraining", pretraining, "steps on masked tokens").at_least(1);
+    o.group("Pretraining");
+    o("pretraining", pretraining, "steps on masked tokens, with five evaluations").at_least(1);
     o("pretraining-rate", pretraining_rate, "learning rate of the pretraining").above(0);
-    o("steps", steps, "steps on each task").at_least(1);
-    o("rate", rate, "learning rate of all parameters; the smaller parts have a multiple of it").above(0);
-    o("batch", batch, "texts of a step").at_least(1);
+    o.group("Training");
     o("ways", ways, "how the tasks are learned").one_of({"scratch", "whole", "last", "lora", "prompt"});
     o("seeds", seeds, "runs of each way; their mean has an interval").at_least(1);
-    o.group("Files");
-    o("page", page, "the report, an HTML file").decides(nn::Role::files);
+    run.list(o);
+    o.remove("seed");
+    o.find("steps")->help = "steps on each task";
+    o.find("lr")->help = "maximum learning rate of all parameters; smaller parts have a multiple of it";
   }
 };
 

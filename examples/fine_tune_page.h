@@ -1,6 +1,7 @@
 // What fine_tune prints, and its page.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ inline WayAccuracy accuracy_of(const std::vector<std::vector<nn::report::RunReco
   const auto count = static_cast<double>(seeds.size()), tasks = static_cast<double>(seeds[0].size());
   WayAccuracy result{std::vector<std::vector<double>>(seeds[0].size() + 1), {first.name, {}, {}}};
   result.curve.x = first.metrics[0].values.x;
+  for (const auto& runs : seeds)  // the curve ends with the shortest run
+    for (const auto& run : runs)
+      result.curve.x.resize(std::min(result.curve.x.size(), run.metrics[0].values.x.size()));
   result.curve.y.resize(result.curve.x.size());
   for (const auto& runs : seeds) {
     double sum = 0;
@@ -38,14 +42,15 @@ inline WayAccuracy accuracy_of(const std::vector<std::vector<nn::report::RunReco
       sum += 100 * values.back();
       result.seconds += runs[t].seconds / count;
       for (const double flops : runs[t].flops.y) result.flops += flops / count;
-      for (size_t i = 0; i < values.size(); ++i) result.curve.y[i] += 100 * values[i] / (tasks * count);
+      for (size_t i = 0; i < result.curve.y.size(); ++i)
+        result.curve.y[i] += 100 * values[i] / (tasks * count);
     }
     result.by_task.back().push_back(sum / tasks);
   }
   return result;
 }
 
-/// Prints the table of the ways, and writes the page, if it has a path.
+/// Prints the table of the ways, and writes the page.
 inline void show(const TaskRuns& runs, const nn::report::RunRecord& masked, const std::string& page) {
   using namespace nn::report;
   TextTable table{.title = "Accuracy on held-out texts in %: means over seeds, and 95 % intervals",
@@ -68,7 +73,6 @@ inline void show(const TaskRuns& runs, const nn::report::RunRecord& masked, cons
   }
   print_table(table);
   say(stdout, "held-out texts that are right: {}\n", summary);
-  if (page.empty()) return;
   const LineChart losses{.title = "Loss of the masked tokens",
                          .x = {.label = "step", .whole = true},
                          .y = {"nats per masked token"},

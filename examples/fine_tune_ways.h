@@ -25,11 +25,12 @@ struct Way {
 /// Those that the settings name, in their order.
 inline std::vector<Way> ways(const FineTuneSettings& s) {
   const std::string last = fmt::format("encoder.blocks.{}", s.layers - 1);
-  const std::vector<Way> all = {{"scratch", s.rate, {"**"}, false},
-                                {"whole", s.rate, {"**"}},
-                                {"last", 2 * s.rate, {last, "pooler", "classes"}},
-                                {"lora", 5 * s.rate, {"**.lora", "pooler", "classes"}, true, true},
-                                {"prompt", 10 * s.rate, {"prompt", "pooler", "classes"}, true, false, true}};
+  const double rate = s.run.schedule.lr;
+  const std::vector<Way> all = {{"scratch", rate, {"**"}, false},
+                                {"whole", rate, {"**"}},
+                                {"last", 2 * rate, {last, "pooler", "classes"}},
+                                {"lora", 5 * rate, {"**.lora", "pooler", "classes"}, true, true},
+                                {"prompt", 10 * rate, {"prompt", "pooler", "classes"}, true, false, true}};
   std::vector<Way> chosen;
   for (const std::string& name : s.ways)
     chosen.push_back(*std::find_if(all.begin(), all.end(), [&](const Way& way) { return way.name == name; }));

@@ -119,7 +119,7 @@ int run_model_program(const std::string& name, const std::string& purpose, const
       nn::write_config(config, options, fmt::format("repeat this with {} --config {}", name, quoted(config)));
     nn::training::catch_signals();
     body(s, purpose);
-    say(stdout, "report: {}/report.html\n", s.run.out);
+    if (!nn::training::interrupted()) say(stdout, "report: {}/report.html\n", s.run.out);
     return 0;
   });
 }

@@ -1,7 +1,7 @@
 // Trains vectors of sentences by a contrastive loss (SimCSE, Gao et al. 2021), and shows that the
 // temperature decides whether it works.
 //
-//   sentence_vectors --page sentence_vectors.html
+//   sentence_vectors
 //
 // Two vectors of one meaning have to be nearer to each other than to all others of the batch. The
 // two views of `dropout` are one sentence, read twice with dropout. Those of `pairs` are a sentence
@@ -10,17 +10,15 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "examples/print_table.h"
 #include "examples/sentence_vectors_data.h"
 #include "nn/data/loader.h"
-#include "nn/report/report.h"
 #include "nn/report/seeds.h"
 #include "nn/text/train_word_piece.h"
 #include "nn/training/tasks/text_encoding.h"
-#include "nn/training/trainer.h"
-#include "optim/schedule.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
@@ -29,8 +27,8 @@ using synthetic::Paraphrase, synthetic::paraphrases, synthetic::Part;
 
 namespace {
 
-report::RunRecord train(const VectorSettings& s, const std::string& views, double temperature, int64_t seed,
-                        const PipelineTokenizer& tokenizer) {
+report::RunRecord train_once(const VectorSettings& s, const std::string& views, double temperature,
+                             int64_t seed, const PipelineTokenizer& tokenizer) {
   manual_seed(static_cast<uint64_t>(seed));
   TextEncoder model({.vocabulary = tokenizer.size(),
                      .embedding_norm = true,
@@ -40,25 +38,24 @@ report::RunRecord train(const VectorSettings& s, const std::string& views, doubl
   const auto collate = [&](std::span<const Paraphrase> pairs) { return batch_of(tokenizer, pairs); };
   const auto pairs = paraphrases(Part::training, kPairs);
   Loader loader(views == "pairs" ? pairs : twice(pairs),
-                shuffled_batches(kPairs, s.batch, static_cast<uint64_t>(seed)), collate, 2);
+                shuffled_batches(kPairs, s.run.batch, static_cast<uint64_t>(seed)), collate, 2);
   const std::vector<Batch> held_out =
       Loader(paraphrases(Part::held_out, kHeldOut), ordered_batches(kHeldOut, kHeldOut), collate).whole();
   const std::string method = fmt::format("{}, temperature {:.3g}", views, temperature);
-  training::Trainer trainer(
-      training::text_vectors(model, {[&](int64_t i) { return loader.batch(i); }, held_out}, temperature),
-      optim::warmup_cosine(s.rate, s.steps / 10, s.steps),
-      {.steps = s.steps, .weight_decay = 0.01, .run = method});
-  trainer.run();
-  report::RunRecord record = trainer.record();
-  record.settings = option_values(s, {Role::result});
+  training::Task task =
+      training::text_vectors(model, {[&](int64_t i) { return loader.batch(i); }, held_out}, temperature);
+  task.setting = {{"batch", std::to_string(s.run.batch)},
+                  {"dropout", std::to_string(s.dropout)},
+                  {"temperature", fmt::format("{}", temperature)}};
+  report::RunRecord record =
+      examples::train(std::move(task), s, s.seeds > 1 ? fmt::format("{}, seed {}", method, seed) : method);
   record.settings.insert(record.settings.end(),
                          {{"views of the run", views}, {"temperature", fmt::format("{}", temperature)}});
   record.method = method, record.seed = std::to_string(seed);
-  record.name = s.seeds > 1 ? fmt::format("{}, seed {}", method, seed) : method;
   return record;
 }
 
-void run(const VectorSettings& s) {
+void run(const VectorSettings& s, const std::string& title) {
   std::string text;
   for (const Paraphrase& pair : paraphrases(Part::training, 5000))
     text += pair.first + "\n" + pair.second + "\n";
@@ -68,8 +65,10 @@ void run(const VectorSettings& s) {
                           .columns = {"views", "retrieval, %", "alignment", "uniformity"}};
   for (const std::string& views : s.views)
     for (const double temperature : s.temperatures)
-      for (int64_t seed = 0; seed < s.seeds; ++seed)
-        runs.push_back(train(s, views, temperature, seed, tokenizer));
+      for (int64_t seed = 0; seed < s.seeds; ++seed) {
+        runs.push_back(train_once(s, views, temperature, seed, tokenizer));
+        if (training::interrupted()) return;
+      }
   const auto values = [&](size_t metric) {
     return report::means_over_seeds(runs, [=](const auto& run) { return run.metrics[metric].last(); });
   };
@@ -84,19 +83,12 @@ void run(const VectorSettings& s) {
   }
   print_table(table);
   say(stdout, "paraphrases that are found: {}\n", summary);
-  if (!s.page.empty()) report::write_report(s.page, "Vectors of sentences", runs);
+  write_comparison(s.run, title, runs);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_program("sentence_vectors", [&] {
-    VectorSettings s;
-    OptionList options = options_of(s);
-    CommandLine line("sentence_vectors", "Trains vectors of sentences by a contrastive loss.",
-                     "  sentence_vectors --page sentence_vectors.html");
-    if (const auto code = line.parse(options, argc, argv)) return *code;
-    run(s);
-    return 0;
-  });
+  return run_model_program("sentence_vectors", "Trains vectors of sentences by a contrastive loss.",
+                           "  sentence_vectors", VectorSettings(), argc, argv, run);
 }

@@ -4,33 +4,32 @@
 #include <string>
 #include <vector>
 
+#include "examples/model_runs.h"
 #include "nn/data/joined_texts.h"
 #include "nn/data/synthetic/grammar.h"
-#include "nn/options.h"
 
 namespace vitrine::examples {
 
 struct VectorSettings {
   std::vector<std::string> views = {"dropout", "pairs"};
   std::vector<double> temperatures = {1, 0.0333};
-  int64_t seeds = 1, steps = 400, batch = 64, width = 64, layers = 2;
-  double dropout = 0.1, rate = 1e-3;
-  std::string page;
+  int64_t seeds = 1, width = 64, layers = 2;
+  double dropout = 0.1;
+  RunSettings run = {.training = {.steps = 400, .weight_decay = 0.01},
+                     .schedule = {.final_lr = 0, .warmup = 40}};
 
   void list(nn::OptionList& o) {
     o.group("Runs");
     o("views", views, "what the two views of a sentence are").one_of({"dropout", "pairs"});
     o("temperatures", temperatures, "by which cosines are divided").above(0);
     o("seeds", seeds, "runs of each kind").at_least(1);
-    o.group("Model and training");
+    o.group("Model");
     o("width", width, "channels").at_least(1);
     o("layers", layers, "blocks").at_least(1);
     o("dropout", dropout, "dropout probability").at_least(0).below(1);
-    o("steps", steps, "optimizer steps").at_least(1);
-    o("batch", batch, "sentences of a step").at_least(2);
-    o("rate", rate, "learning rate").above(0);
-    o.group("Files");
-    o("page", page, "the report, an HTML file").decides(nn::Role::files);
+    run.list(o);
+    o.remove("seed");
+    o.find("batch")->at_least(2);
   }
 };
 

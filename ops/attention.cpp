@@ -190,7 +190,7 @@ Tensor rounded_heads(const Tensor& x, DType dtype) {
 }
 
 /// The pairs of a query and a key of one head that causal and window leave. A tensor `allowed` does
-/// not count, because kernels compute its hidden pairs.
+/// not count: kernels compute most of its hidden pairs.
 double pairs_of(const AttentionForm& form, int64_t queries, int64_t keys) {
   double pairs = 0;
   for (int64_t i = 0; i < queries; ++i) {

@@ -57,7 +57,8 @@ struct AttentionResult {
 /// queries sees, or on some GPUs by that of each block of keys, and reads elements outside that
 /// range exactly. Hidden keys with finite values do not change a bit of a mean, but the values that
 /// one query of a tile sees can change LASER's rounding of another. An infinite or NaN value, even
-/// if hidden, makes a mean NaN (0·∞); a NaN does the same to LASER on a GPU. On a GPU, heads of
+/// if hidden, may make a mean NaN (0·∞); a NaN does the same to LASER on a GPU. On a CPU, blocks of
+/// keys that `allowed` hides from a whole tile of queries are skipped. On a GPU, heads of
 /// more than 256 channels store the weights, and are slow. Dao et al. 2022.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 /// The same with log Σ e^score, which has a gradient too. It merges attentions to two sets of keys:

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <iostream>
+#include <concepts>
+#include <map>
+#include <string>
 
 #include "core/creation.h"
 #include "core/files/file.h"
@@ -37,12 +39,17 @@ void print_metadata(const Safetensors& file) {
     say(stdout, "  {:<22}{}\n", name, value.size() > 60 ? value.substr(0, 57) + "…" : value);
 }
 
+/// The parameters of a checkpoint, or all tensors of a file that is none.
 void print_tensors(const Safetensors& file) {
+  const auto in_model = [](const auto& entry) { return entry.first.starts_with("model/"); };
+  const bool checkpoint = std::ranges::any_of(file.tensors, in_model);
   say(stdout, "\n  {:<48}{:<10}{:<16}{:>11}{:>11}{:>11}{:>11}\n", "parameter", "dtype", "shape", "mean",
       "deviation", "least", "most");
   int64_t total = 0;
-  for (const auto& [name, x] : file.tensors) {
-    if (!name.starts_with("model/")) continue;
+  for (const auto& entry : file.tensors) {
+    if (checkpoint && !in_model(entry)) continue;
+    const std::string name = checkpoint ? entry.first.substr(6) : entry.first;
+    const Tensor& x = entry.second;
     total += x.numel();
     double sum = 0, squares = 0, least = INFINITY, most = -INFINITY;
     for (const double value : x.values()) {
@@ -50,9 +57,8 @@ void print_tensors(const Safetensors& file) {
       least = std::min(least, value), most = std::max(most, value);
     }
     const double n = static_cast<double>(x.numel()), mean = sum / n;
-    say(stdout, "  {:<48}{:<10}{:<16}{:>11.3g}{:>11.3g}{:>11.3g}{:>11.3g}\n", name.substr(6),
-        vitrine::name(x.dtype()), fmt::format("{}", x.shape()), mean,
-        std::sqrt(std::max(squares / n - mean * mean, 0.0)), least, most);
+    say(stdout, "  {:<48}{:<10}{:<16}{:>11.3g}{:>11.3g}{:>11.3g}{:>11.3g}\n", name, vitrine::name(x.dtype()),
+        fmt::format("{}", x.shape()), mean, std::sqrt(std::max(squares / n - mean * mean, 0.0)), least, most);
   }
   say(stdout, "\n{} numbers\n", total);
 }
@@ -64,12 +70,24 @@ Tensor example_loss(const Gpt& model, int64_t length) {
   return cross_entropy(model.forward(some_ids(model.vocabulary(), time)), some_ids(model.vocabulary(), time));
 }
 
-Tensor example_loss(const EncoderDecoder& model, int64_t length) {
-  const EncoderDecoderOptions& o = model.options();
-  const int64_t time = std::min({length, o.context, o.source_context});
+/// What limits a source and a target.
+struct PairSizes {
+  int64_t source_vocabulary, longest;
+};
+PairSizes sizes_of(const EncoderDecoderOptions& o) {
+  return {o.source_vocabulary, std::min(o.context, o.source_context)};
+}
+PairSizes sizes_of(const RecurrentEncoderDecoderOptions& o) { return {o.source_vocabulary, o.context}; }
+PairSizes sizes_of(const PointerGeneratorOptions& o) { return sizes_of(o.base); }
+
+template <std::derived_from<Seq2SeqModel> Model>
+Tensor example_loss(const Model& model, int64_t length) {
+  const PairSizes sizes = sizes_of(model.options());
+  const int64_t time = std::min(length, sizes.longest);
+  const Seq2SeqModel& reads = model;
   return cross_entropy(
-      model.forward(some_ids(o.source_vocabulary, time), Tensor(), some_ids(o.vocabulary, time)),
-      some_ids(o.vocabulary, time));
+      reads.forward(some_ids(sizes.source_vocabulary, time), Tensor(), some_ids(model.vocabulary(), time)),
+      some_ids(model.vocabulary(), time));
 }
 
 /// Records a training step on random tokens.
@@ -93,17 +111,29 @@ void show_tape(const std::string& path, const InspectSettings& s) {
       counter.total() - forward, s.length);
 }
 
+/// Shows a step of a model of this kind. For other kinds the options that ask for one are errors.
+void show_tape_of(const std::string& kind, const std::string& path, const InspectSettings& s) {
+  const std::map<std::string, void (*)(const std::string&, const InspectSettings&)> shows = {
+      {"gpt", show_tape<Gpt>},
+      {"encoder_decoder", show_tape<EncoderDecoder>},
+      {"recurrent_encoder_decoder", show_tape<RecurrentEncoderDecoder>},
+      {"pointer_generator", show_tape<PointerGenerator>}};
+  if (const auto show = shows.find(kind); show != shows.end()) return show->second(path, s);
+  check(!s.tape && s.drawing.empty(),
+        "inspect: {} has {}, and a step can be shown of a gpt, an encoder_decoder, a "
+        "recurrent_encoder_decoder and a pointer_generator",
+        path, kind.empty() ? "no kind of model" : "a " + kind);
+}
+
 int run(InspectSettings& s, const Call& call) {
   const std::string path = checkpoint_in(call.words[0]);
   const Safetensors file = read_safetensors(path);
-  const std::string kind = training::kind_of_model(path);
-  say(stdout, "{}: a {}\n\n", path, kind);
+  const auto found = file.metadata.find("model");
+  const std::string kind = found == file.metadata.end() ? "" : found->second;
+  say(stdout, "{}: {}\n\n", path, kind.empty() ? "weights of a model" : "a " + kind);
   print_metadata(file);
   print_tensors(file);
-  if (kind == "encoder_decoder")
-    show_tape<EncoderDecoder>(path, s);
-  else
-    show_tape<Gpt>(path, s);
+  show_tape_of(kind, path, s);
   return 0;
 }
 

@@ -180,6 +180,9 @@ struct AttentionPartRow {
   int rank = rank::other;    ///< its order in a chain of parts
   /// A feature that only one part may have, in addition to the stages with one owner
   std::string owns = {};
+  /// The name with options under which standard attention with this part alone has time and memory
+  /// that grow linearly with the length. Empty: they grow faster
+  std::string linear_as = {};
   std::vector<PartOption> options = {};
   /// Makes the part for an attention of these sizes.
   std::function<std::unique_ptr<AttentionPart>(const AttentionSizes&, const PartValues&)> make = {};

@@ -94,6 +94,7 @@ std::vector<MixerRow> attention_rows() {
        .formula = "y_i = Σ_j φ(q_i)·φ(k_j)·v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = elu(x) + 1",
        .source = "Katharopoulos et al. 2020",
        .stages = kFeatureStages,
+       .linear_as = "linear",
        .attention = [](const AttentionName& parts, const AttentionSizes& sizes,
                        const PartValues&) { return std::make_unique<LinearAttention>(parts, sizes); }},
       {.name = "performer",
@@ -101,6 +102,7 @@ std::vector<MixerRow> attention_rows() {
        .formula = "y_i = Σ_j φ(q_i)·φ(k_j)·v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = e^(W·x − |x|²/2)",
        .source = "Choromanski et al. 2021",
        .stages = kFeatureStages,
+       .linear_as = "performer",
        .options = {count("features", "the number of features; without it D·ln D")},
        .attention =
            [](const AttentionName& parts, const AttentionSizes& sizes, const PartValues& values) {
@@ -112,6 +114,7 @@ std::vector<MixerRow> attention_rows() {
        .source = "Wang et al. 2020",
        .stages = mixture_stages(),
        .causal = false,
+       .linear_as = "linformer=16",
        .options = {count("rank", "the number of rows; without it a quarter of the context")},
        .attention =
            [](const AttentionName& parts, const AttentionSizes& sizes, const PartValues& values) {
@@ -127,6 +130,7 @@ std::vector<MixerRow> other_rows() {
        .formula = "y_i = Σ_j softmax_j(x_i·x_j/(|x_j|·√D))·v_j over the j with a hash of i",
        .source = "Kitaev et al. 2020",
        .stages = LshAttention::stages(),
+       .linear_as = "lsh=buckets=16",
        .options = {count("rounds", "the number of hashes of a position", "4"),
                    count("chunk", "a query sees its own chunk of so many positions, and the one before",
                          "64"),
@@ -170,6 +174,7 @@ std::vector<MixerRow> other_rows() {
        .source = "Hochreiter and Schmidhuber 1997",
        .positions = true,
        .padding = false,
+       .linear_as = "lstm",
        .make = make<Lstm>},
       {.name = "gru",
        .help = "gated recurrent unit, in place of attention",
@@ -177,6 +182,7 @@ std::vector<MixerRow> other_rows() {
        .source = "Cho et al. 2014",
        .positions = true,
        .padding = false,
+       .linear_as = "gru",
        .make = make<Gru>},
       {.name = "rwkv4",
        .help = "a running weighted average of each channel",
@@ -184,6 +190,7 @@ std::vector<MixerRow> other_rows() {
        .source = "Peng et al. 2023",
        .positions = true,
        .padding = false,
+       .linear_as = "rwkv4",
        .make = make<Rwkv4>},
       {.name = "rwkv7",
        .help = "a matrix as state, which forgets, erases and learns by what it reads",
@@ -191,6 +198,7 @@ std::vector<MixerRow> other_rows() {
        .source = "Peng et al. 2025",
        .positions = true,
        .padding = false,
+       .linear_as = "rwkv7",
        .options = {count("rank", "of the projections from which decay, erasure and gate come", "16")},
        .make =
            [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
@@ -202,6 +210,7 @@ std::vector<MixerRow> other_rows() {
        .source = "Gu and Dao 2023",
        .positions = true,
        .padding = false,
+       .linear_as = "mamba",
        .options = state_space_options("the numbers that a channel stores"),
        .make =
            [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
@@ -216,6 +225,7 @@ std::vector<MixerRow> other_rows() {
        .source = "Dao and Gu 2024",
        .positions = true,
        .padding = false,
+       .linear_as = "mamba2",
        .options = state_space_options("the rows of the state of a head"),
        .make =
            [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
@@ -229,6 +239,7 @@ std::vector<MixerRow> other_rows() {
        .formula = "S_t = γ_h·S_{t−1} + k_tᵀ·v_t, o_t = q_t·S_t/√D, γ_h = 1 − 2^(−5−h)",
        .source = "Sun et al. 2023",
        .positions = true,
+       .linear_as = "retention",
        .options = {{"theta", "the base: the slowest pair rotates by about 1/theta per position", "10000"}},
        .make =
            [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
@@ -239,6 +250,7 @@ std::vector<MixerRow> other_rows() {
        .formula = "S_t = diag(α_t)·S_{t−1} + k_tᵀ·v_t, o_t = q_t·S_t/√D",
        .source = "Yang et al. 2023",
        .positions = true,
+       .linear_as = "gated_linear",
        .options = {count("rank", "of the projection from which the decays come", "16")},
        .make =
            [](const MixerOptions& options, const AttentionName&, const PartValues& values) {
@@ -249,6 +261,7 @@ std::vector<MixerRow> other_rows() {
        .formula = "S_t = S_{t−1} + β_t·k_tᵀ·(v_t − k_t·S_{t−1}), o_t = q_t·S_t/√D",
        .source = "Yang et al. 2024",
        .positions = true,
+       .linear_as = "delta",
        .options = {{.name = "kind",
                     .help = "`gated`: the state also decays, and the output has a gate",
                     .initial = "plain",

@@ -23,6 +23,9 @@ struct MixerRow {
   bool positions = false;          ///< the mixer itself depends on positions
   bool causal = true;              ///< it can hide the positions after a query
   bool padding = true;             ///< it can hide keys, as in a batch of texts of other lengths
+  /// The name, with options if needed, under which time and memory grow linearly with the length.
+  /// Empty: they grow faster
+  std::string linear_as = {};
   std::vector<PartOption> options = {};
   /// Makes the attention with these parts; see MultiHeadAttention.
   std::function<std::unique_ptr<Attention>(const AttentionName& parts, const AttentionSizes&,

@@ -53,6 +53,11 @@ TEST_CASE("drawn digits are classified, and a folder without images is an error"
   const std::string printed = run(VITRINE_CLASSIFY_IMAGES " --steps 40", folder,
                                   {"Confusion matrix", "Where the class looks", "heat pixels"});
   CHECK(number_before(printed, " % of 2000 held-out images are right\n") > 20);  // chance: 10
+  const std::string inspect =
+      VITRINE_VITRINE_PROGRAM " inspect " + (folder / "mixer_standard/checkpoint.safetensors");
+  CHECK(printed_by(inspect.c_str()).find("weights of a model\n") != std::string::npos);
+  const std::string refused = printed_by(("(" + inspect + " --tape 2>&1 || true)").c_str());
+  CHECK_MESSAGE(refused.find("a step can be shown of a gpt") != std::string::npos, refused);
   CHECK(std::system(VITRINE_CLASSIFY_IMAGES " --data /nowhere 2> /dev/null") != 0);
 }
 
@@ -87,13 +92,19 @@ TEST_CASE("recorded digits are put together to strings, and other names are an e
 TEST_CASE("a BERT is pretrained and fine-tuned in each way, on the grammar and on files") {
   const vitrine::test::Folder folder;
   const std::string tiny =
-      " --pretraining 2 --steps 2 --seeds 2 --width 8 --layers 1 --heads 2 --examples 40 --page '" +
-      (folder / "page.html") + "' 2> /dev/null";
+      " --pretraining 2 --steps 2 --seeds 2 --width 8 --layers 1 --heads 2 --examples 40 --out '" +
+      (folder / "run") + "' 2> /dev/null";
   const std::string printed = printed_by((VITRINE_FINE_TUNE + tiny).c_str());
   CHECK(printed.find(" % of the masked tokens are recovered") != std::string::npos);
   for (const char* word : {"scratch", "whole", "last", "lora", "prompt", "acceptability", "mean"})
     CHECK_MESSAGE(printed.find(word) != std::string::npos, printed);
-  CHECK(std::filesystem::file_size(folder / "page.html") > 10000);
+  CHECK(std::filesystem::file_size(folder / "run/report.html") > 10000);
+  // Runs that have ended are read again.
+  const auto summary = [](const std::string& text) {
+    return text.substr(text.find("held-out texts that are right"));
+  };
+  CHECK(summary(printed_by((VITRINE_FINE_TUNE " --resume" + tiny).c_str())) == summary(printed));
+  CHECK(std::system((VITRINE_FINE_TUNE " --resume --batch 5" + tiny).c_str()) != 0);
   for (const char* name : {"good", "bad"}) {
     std::ofstream file(folder / name);
     for (int i = 0; i < 60; ++i) file << "a " << name << " film of number " << i << "\n";
@@ -113,13 +124,13 @@ TEST_CASE("a BERT is pretrained and fine-tuned in each way, on the grammar and o
 TEST_CASE("vectors of sentences are trained for each kind of views and each temperature") {
   const vitrine::test::Folder folder;
   const std::string printed =
-      printed_by((VITRINE_SENTENCE_VECTORS " --steps 2 --width 8 --layers 1 --batch 8 --page '" +
-                  (folder / "page.html") + "' 2> /dev/null")
+      printed_by((VITRINE_SENTENCE_VECTORS " --steps 2 --width 8 --layers 1 --batch 8 --out '" +
+                  (folder / "run") + "' 2> /dev/null")
                      .c_str());
   for (const char* row :
        {"dropout, temperature 1 ", "pairs, temperature 1 ", "pairs, temperature 0.0333", "uniformity"})
     CHECK_MESSAGE(printed.find(row) != std::string::npos, printed);
-  CHECK(std::filesystem::file_size(folder / "page.html") > 10000);
+  CHECK(std::filesystem::file_size(folder / "run/report.html") > 10000);
   CHECK(std::system(VITRINE_SENTENCE_VECTORS " --temperatures 0 2> /dev/null") != 0);
   CHECK(std::system(VITRINE_SENTENCE_VECTORS " --views none 2> /dev/null") != 0);
 }

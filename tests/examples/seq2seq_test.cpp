@@ -39,6 +39,7 @@ TEST_CASE("recurrent encoder-decoders translate dates, with any attention, and t
   const std::string line =
       printed_by((VITRINE_VITRINE_PROGRAM " translate " + checkpoint + " 'march 3, 2021'").c_str());
   CHECK(std::count(line.begin(), line.end(), '\n') == 1);
+  check_has(printed_by((VITRINE_VITRINE_PROGRAM " inspect --tape " + checkpoint).c_str()), "cross_entropy");
   check_has(run(tiny + " --scores general --view local-p --half-window 2 --feeding attentional --cell lstm",
                 folder),
             "score general: ");
@@ -64,6 +65,10 @@ TEST_CASE("headlines are written with and without copying") {
   check_has(printed, "pointer-generator: ");
   check_has(printed, " % of 20 held-out headlines are right");
   check_has(bytes_of_file(folder / "report.html"), "map-thumbs");
+  check_has(printed_by((VITRINE_VITRINE_PROGRAM " inspect " + (folder / "pointer-generator") +
+                        "/checkpoint.safetensors")
+                           .c_str()),
+            "FLOPs forward");
   check_has(run(tiny + " --no-coverage --score general", folder), "pointer-generator: ");
   CHECK(std::system((tiny + " --score none 2> /dev/null").c_str()) != 0);
   vitrine::test::check_full_output(tiny + " --out " + folder.path.string());

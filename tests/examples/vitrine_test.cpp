@@ -195,6 +195,7 @@ TEST_CASE("vitrine translate reads the checkpoint that the example translate has
   const std::string text = succeeds(folder, {"translate", checkpoint, "march 3, 2021", "1 may 99"});
   CHECK(std::count(text.begin(), text.end(), '\n') == 2);
   contains(succeeds(folder, {"inspect", checkpoint}), "a encoder_decoder");
+  contains(succeeds(folder, {"inspect", checkpoint, "--tape"}), "cross_entropy");
   const Result wrong = run_command(folder, {"sample", checkpoint});
   CHECK(wrong.code == 1);
   contains(wrong.printed, "is a encoder_decoder, wanted gpt");

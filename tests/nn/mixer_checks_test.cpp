@@ -79,6 +79,30 @@ TEST_CASE("every mixer is float32, takes empty sequences, and refuses other leng
   }
 }
 
+TEST_CASE("every row refuses an option that it does not have, and names the nearest that it has") {
+  const auto refusal = [](const std::string& name) -> std::string {
+    try {
+      nn::parse_mixer(name);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const auto check = [&](const auto& row) {
+    if (row.options.empty())
+      CHECK(refusal(row.name + "=7").find(row.name + " takes no value") != std::string::npos);
+    for (const nn::PartOption& option : row.options) {
+      const std::string wrong = option.name + option.name.back(), name = row.name + "=" + wrong + "=7";
+      const std::string reason = refusal(name);
+      INFO(name, ": ", reason);
+      CHECK(reason.find(row.name + " has no option " + wrong) != std::string::npos);
+      CHECK(reason.find("did you mean " + option.name + "?") != std::string::npos);
+    }
+  };
+  for (const nn::MixerRow* row : nn::mixer_table(false)) check(*row);
+  for (const nn::AttentionPartRow* row : nn::attention_part_table(false)) check(*row);
+}
+
 TEST_CASE("mixers of linear cost: operations, allocated bytes and the peak of memory, with gradients") {
   struct Cost {
     double flops, bytes, peak;
@@ -117,11 +141,15 @@ TEST_CASE("mixers of linear cost: operations, allocated bytes and the peak of me
                         {.check = "growth of bytes", .error = bytes, .limit = 1.05},
                         {.check = "growth of memory", .error = peak, .limit = 1.05}});
   };
-  for (const char* name : {"linear", "linear+laser", "performer", "retention", "gated_linear", "delta",
-                           "lstm", "gru", "rwkv4", "rwkv7", "mamba", "mamba2", "performer+laser",
-                           "lsh=buckets=16", "window=32", "window=32+laser", "global=window=32"})
+  for (const nn::MixerRow* row : nn::mixer_table(false))
+    if (!row->linear_as.empty()) check_linear(row->linear_as, row->causal);
+  for (const nn::AttentionPartRow* row : nn::attention_part_table(false))
+    if (!row->linear_as.empty()) check_linear(row->linear_as, true);
+  for (const char* name : {"linear+laser", "performer+laser"}) {
     check_linear(name, true);
-  for (const char* name : {"linear+laser", "performer+laser", "linformer=16"}) check_linear(name, false);
+    check_linear(name, false);
+  }
+  check_linear("window=32+laser", true);
   // The same measure sees a cost that is quadratic.
   const Cost quadratic = exponents("additive", 128, 512, false);
   CHECK(quadratic.flops > 1.7);

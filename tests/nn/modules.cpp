@@ -19,7 +19,9 @@
 #include "nn/layers/mixture_of_experts.h"
 #include "nn/layers/norm.h"
 #include "nn/layers/output.h"
+#include "nn/recurrent/channel_mix.h"
 #include "nn/transformer/halting.h"
+#include "nn/transformer/residual.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/view.h"
@@ -145,6 +147,33 @@ ModuleRow experts(const std::string& name, int64_t per_token, const std::string&
               [](const MixtureOfExperts& m, const Tensor& x) { return m.forward(x); })};
 }
 
+ModuleRow channel_mix(const std::string& name, FeedForwardKind kind, const std::string& formula,
+                      const std::string& source) {
+  return {name, "a feed-forward part that also reads the position before", formula, source,
+          as_mixer(
+              [kind] { return ChannelMix(kind, {.width = kModuleWidth}, 6); },
+              [](const ChannelMix& m, const Tensor& x) { return m.forward(x, {.mask = {.causal = true}}); })};
+}
+
+/// A sublayer with its shortcut and its norm.
+struct Sublayer : Module {
+  explicit Sublayer(Residual residual)
+      : shortcut(residual, kModuleWidth, residual == Residual::deepnet ? deep_norm(3).alpha : 1) {}
+  Shortcut shortcut;
+  FeedForward inner{kModuleWidth, 6, Activation::gelu, Bias::yes, 0.02};
+  Norm norm{kModuleWidth};
+  void fields(Fields& f) override { f("shortcut", shortcut), f("inner", inner), f("norm", norm); }
+};
+
+ModuleRow residual(const std::string& name, Residual kind, const std::string& help,
+                   const std::string& formula, const std::string& source) {
+  return {name, help, formula, source,
+          as_mixer([kind] { return Sublayer(kind); },
+                   [](const Sublayer& m, const Tensor& x) {
+                     return m.norm.forward(m.shortcut.forward(x) + m.inner.forward(x));
+                   })};
+}
+
 struct Ponders : Module {
   Halting halting{kModuleWidth, {.max_steps = 3}};
   Linear step{kModuleWidth, kModuleWidth};
@@ -241,6 +270,17 @@ const std::vector<ModuleRow>& module_rows() {
        "y = g·(x − mean x)/√(var x + ε) + b over a group", "Wu and He 2018",
        as_mixer([] { return GroupNorm(2, kModuleWidth); },
                 [](const GroupNorm& m, const Tensor& x) { return transpose(m.forward(transpose(x))); })},
+      {"batch_norm", "a norm of each channel over the batch; in evaluation, with the running statistics",
+       "y = g·(x − mean)/√(var + ε) + b", "Ioffe and Szegedy 2015",
+       as_mixer([] { return BatchNorm(kModuleWidth, {.axis = -1}); },
+                [](const BatchNorm& m, const Tensor& x) { return m.forward(x); })},
+      residual("deepnet_residual", Residual::deepnet, "a residual connection for stacks of many layers",
+               "y = norm(α·x + f(x)), α = (2L)^¼ for L layers", "Wang et al. 2022"),
+      residual("admin_residual", Residual::admin, "a residual connection with a learned weight per channel",
+               "y = norm(ω·x + f(x))", "Liu et al. 2020"),
+      channel_mix("rwkv4_channel_mix", FeedForwardKind::rwkv4, "y = σ(W_r·x_r)·W_v·relu(W_k·x_k)²",
+                  "Peng et al. 2023"),
+      channel_mix("rwkv7_channel_mix", FeedForwardKind::rwkv7, "y = W_v·relu(W_k·x_k)²", "Peng et al. 2025"),
       {"conformer_convolution", "the convolution module of the Conformer, in evaluation",
        "y = W₂·silu(norm(conv(glu(W₁·norm(x)))))", "Gulati et al. 2020",
        as_mixer([] { return ConformerConvolution(kModuleWidth, 3); },

@@ -2,6 +2,7 @@
 // errors.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <string>
 
 #include "core/creation.h"
@@ -44,6 +45,34 @@ TEST_CASE("several tiles of queries and blocks of keys give what the definition 
       o.read = read, o.causal = true, o.left = 290;
       const AttentionInputs x = inputs(4, 2, queries, keys, 5, DType::float64);
       check_close(value_and_gradients(attention, x, o), value_and_gradients(define::attention, x, o), 1e-12);
+    }
+}
+
+TEST_CASE("blocks of keys that the mask hides from all queries of a tile change nothing") {
+  // Of 200 queries, which are several tiles, the first 64 see no key, the next 64 some keys of the
+  // last block, and the others some of the first one. What comes between is hidden from all.
+  const int64_t queries = 200, keys = 600;
+  std::vector<uint8_t> seen(static_cast<size_t>(queries * keys), 0);
+  for (int64_t i = 64; i < queries; ++i)
+    for (int64_t j = 0; j < keys; ++j)
+      seen[static_cast<size_t>(i * keys + j)] = i < 128 ? j > 530 && (i + j) % 3 == 0 : j < 20 + i % 7;
+  const Tensor allowed = tensor(seen, {queries, keys}, DType::boolean);
+  for (const AttentionRead read : kReads)
+    for (const Tensor& mask : {allowed, transpose(contiguous(transpose(allowed)))}) {
+      AttentionInputs x = inputs(1, 1, queries, keys, 3, DType::float64);
+      for (Tensor* t : {&x.q, &x.k, &x.v, &x.dy}) *t = slice(*t, 0, 0, 1);
+      AttentionOptions o;
+      o.read = read, o.allowed = mask;
+      const auto want = value_and_gradients(define::attention, x, o);
+      check_close(value_and_gradients(attention, x, o), want, 1e-12);
+      o.left = 450;  // hides keys of the first block from later queries
+      check_close(value_and_gradients(attention, x, o), value_and_gradients(define::attention, x, o), 1e-12);
+      if (read == AttentionRead::laser) continue;
+      // 0·NaN would be NaN in a block that is computed.
+      o.left = AttentionForm::kUnlimited;
+      x.v = contiguous(x.v);
+      for (int64_t j = 256; j < 512; ++j) x.v.data<double>()[4 * j] = NAN;
+      check_close(value_and_gradients(attention, x, o), want, 1e-12);
     }
 }
 

@@ -1,5 +1,6 @@
-// Sparse attention: parts that let a query see the keys of a pattern. The weights of other keys are
-// computed as those of hidden keys. Only a causal window with global tokens skips them.
+// Sparse attention: parts that let a query see the keys of a pattern, which is a mask of all pairs.
+// A CPU skips blocks of keys that no query of a tile sees. A causal window with global tokens needs
+// no mask, and computes no hidden pairs but those at its edges.
 #include "nn/attention/parts/sparse.h"
 
 #include <algorithm>
@@ -118,14 +119,17 @@ AttentionPartRow dilated() {
 }
 
 AttentionPartRow global() {
-  return row("global", "the first tokens see all and are seen by all; a query sees a window besides",
-             "key j is visible if |i − j| ≤ window, i < tokens or j < tokens",
-             "Beltagy et al. 2020; Xiao et al. 2023",
-             {{.name = "tokens", .help = "the number of the first tokens", .initial = "1"},
-              {.name = "window", .help = "the number of keys on each side", .initial = "8"}},
-             [](const PartValues& values) {
-               return std::make_unique<Global>(values.whole("tokens"), values.whole("window"));
-             });
+  AttentionPartRow global =
+      row("global", "the first tokens see all and are seen by all; a query sees a window besides",
+          "key j is visible if |i − j| ≤ window, i < tokens or j < tokens",
+          "Beltagy et al. 2020; Xiao et al. 2023",
+          {{.name = "tokens", .help = "the number of the first tokens", .initial = "1"},
+           {.name = "window", .help = "the number of keys on each side", .initial = "8"}},
+          [](const PartValues& values) {
+            return std::make_unique<Global>(values.whole("tokens"), values.whole("window"));
+          });
+  global.linear_as = "global=window=32";
+  return global;
 }
 
 AttentionPartRow strided() {

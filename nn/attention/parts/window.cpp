@@ -24,6 +24,7 @@ AttentionPartRow window() {
           .help = "window=w: a query sees its own position and the w − 1 positions before it",
           .formula = "key j is visible if i − w < j ≤ i",
           .source = "Child et al. 2019; Beltagy et al. 2020",
+          .linear_as = "window=32",
           .options = {{.name = "width", .help = "the number of keys, w", .least = 1, .whole = true}},
           .make = [](const AttentionSizes&, const PartValues& values) {
             return std::make_unique<Window>(values.whole("width"));

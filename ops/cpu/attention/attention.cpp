@@ -45,8 +45,6 @@ class ForwardTile {
 
   void run() {
     running_.fill({-kInfinity<T>, 0, 0, 1});
-    if (tile_.first >= tile_.last)
-      for (int64_t r = 0; r < tile_.rows(); ++r) std::fill_n(sums_.row(r), io_.channels, T(0));
     if (head_.form.read == AttentionRead::mean) {
       for_each_block([&](int64_t j, int64_t n, T beta) {
         const S* const weights = block_weights(j, n);
@@ -72,11 +70,19 @@ class ForwardTile {
     return {thread_buffer<T, Use::sums>(tile_.rows() * io_.channels), io_.channels};
   }
 
-  /// Calls f(j, n, beta) for each block of keys, with beta 0 for the first, which has no sums yet.
+  /// Calls f(j, n, beta) for each block of keys that is seen, with beta 0 for the first, which has
+  /// no sums yet. Without such a block the sums become 0.
   template <class F>
   void for_each_block(F&& f) {
-    for (int64_t j = tile_.first; j < tile_.last; j += kKeysPerBlock)
-      f(j, std::min(kKeysPerBlock, tile_.last - j), j == tile_.first ? T(0) : T(1));
+    T beta = 0;
+    for (int64_t j = tile_.first; j < tile_.last; j += kKeysPerBlock) {
+      const int64_t n = std::min(kKeysPerBlock, tile_.last - j);
+      if (!sees_any(head_, tile_, j, n)) continue;
+      f(j, n, beta);
+      beta = 1;
+    }
+    if (beta == 0)
+      for (int64_t r = 0; r < tile_.rows(); ++r) std::fill_n(sums_.row(r), io_.channels, T(0));
   }
 
   /// e^(s − largest) for a block of keys, rounded to S. The previous sums are scaled to the new

@@ -141,10 +141,11 @@ class BackwardTile {
     });
   }
 
+  /// Calls f(j, n) for each block of keys that is seen.
   template <class F>
   void for_each_block(F&& f) {
     for (int64_t j = tile_.first; j < tile_.last; j += kKeysPerBlock)
-      f(j, std::min(kKeysPerBlock, tile_.last - j));
+      if (const int64_t n = std::min(kKeysPerBlock, tile_.last - j); sees_any(head_, tile_, j, n)) f(j, n);
   }
 
   /// The tile's rows of a matrix, as the right operand of products that sum over the queries.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -101,6 +102,25 @@ QueryTile query_tile(const AttentionHead<S>& head, int64_t number) {
 template <class S>
 Visible visible(const AttentionHead<S>& head, int64_t i, int64_t j, int64_t n) {
   return {std::clamp<int64_t>(head.first_key(i) - j, 0, n), std::clamp<int64_t>(head.last_key(i) - j, 0, n)};
+}
+
+/// Whether a query of the tile sees one of the keys [j, j + n). Only the mask is read: blocks that
+/// causality or a window hides are not in the tile.
+template <class S>
+bool sees_any(const AttentionHead<S>& head, const QueryTile& tile, int64_t j, int64_t n) {
+  if (head.allowed == nullptr) return true;
+  for (int64_t i = tile.begin; i < tile.end; ++i) {
+    const Visible seen = visible(head, i, j, n);
+    if (seen.begin >= seen.end) continue;
+    if (head.allowed_column == 1) {
+      const bool* const first = head.allowed + i * head.allowed_row + j + seen.begin;
+      if (std::memchr(first, 1, static_cast<size_t>(seen.end - seen.begin)) != nullptr) return true;
+      continue;
+    }
+    for (int64_t c = seen.begin; c < seen.end; ++c)
+      if (!head.hides(i, j + c)) return true;
+  }
+  return false;
 }
 
 /// Turns products q·kᵀ·scale into scores [rows, n], with rows `stride` apart, for queries [i, i +
