@@ -77,8 +77,8 @@ struct CommandLine::Parser {
       const bool list = option.kind == nn::Option::Kind::list;
       if (list) added->delimiter(',');
       if (!list) added->expected(1)->take_last()->allow_extra_args(false);
-      added->default_str(option.default_text.empty() ? fmt::format("{}", fmt::join(option.values(), ","))
-                                                     : option.default_text);
+      const std::string value = fmt::format("{}", fmt::join(option.values(), ","));
+      added->default_str(value.empty() ? option.default_text : value);
     }
     flags.push_back(added->group(option.group));
   }

@@ -50,7 +50,7 @@ struct Option {
   bool without_least = false, without_most = false;  ///< the bound itself is excluded
   std::vector<std::string> names = {};               ///< if not empty: the only allowed values
   std::string hint = {};                             ///< text at the end of the list of these names
-  std::string default_text = {};                     ///< for help, if other options decide it
+  std::string default_text = {};                     ///< for help, of an option without a value
   /// The place where the value was read: "--layers", "run.ini, line 3: layers"; empty: not given.
   std::string given = {};
   std::function<std::vector<std::string>()> values = {};  ///< no elements: no value
