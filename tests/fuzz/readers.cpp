@@ -16,29 +16,13 @@
 #include "nn/text/gpt2_files.h"
 #include "nn/text/tokenizer.h"
 #include "tests/folder.h"
+#include "tests/nn/config_settings.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
 namespace fs = std::filesystem;
 
 namespace {
-
-struct Settings {
-  std::string name;
-  std::vector<std::string> runs;
-  int64_t steps = 3;
-  double rate = 0.1;
-  bool quiet = false;
-
-  void list(OptionList& o) {
-    o.group("Run");
-    o("name", name, "of the run");
-    o("runs", runs, "to compare");
-    o("steps", steps, "of training").at_least(1);
-    o("rate", rate, "of learning");
-    o("quiet", quiet, "prints nothing");
-  }
-};
 
 /// Reads every element.
 void touch(const Tensor& x) {
@@ -56,7 +40,7 @@ void read_records(const std::string& path) {
 }
 
 void read_settings(const std::string& path) {
-  Settings settings;
+  test::ConfigSettings settings;
   OptionList list = options_of(settings);
   read_config(path, list);
 }

@@ -9,30 +9,10 @@
 #include "tests/core/files/fuzz.h"
 #include "tests/environment.h"
 #include "tests/folder.h"
+#include "tests/nn/config_settings.h"
 
 using namespace vitrine;
 using namespace vitrine::nn;
-
-namespace {
-
-struct Settings {
-  std::string name = "a";
-  int64_t steps = 3;
-  double rate = 0.1;
-  bool quiet = false;
-  std::vector<std::string> runs;
-
-  void list(OptionList& o) {
-    o.group("Run");
-    o("name", name, "of the run");
-    o("runs", runs, "to compare");
-    o("steps", steps, "of training").at_least(1);
-    o("rate", rate, "of learning");
-    o("quiet", quiet, "prints nothing");
-  }
-};
-
-}  // namespace
 
 TEST_CASE("2,000 mutated configuration files are read or refused, and what is read can be written again") {
   const std::string whole =
@@ -44,7 +24,7 @@ TEST_CASE("2,000 mutated configuration files are read or refused, and what is re
   const auto read = [&](const std::string& text) {
     std::filesystem::remove(path);
     test::write_bytes(path, text);
-    Settings settings;
+    test::ConfigSettings settings;
     OptionList list = options_of(settings);
     read_config(path, list);
     return settings;
@@ -54,7 +34,7 @@ TEST_CASE("2,000 mutated configuration files are read or refused, and what is re
     const std::string text = test::mutated(whole, "0123456789[]\"'#;=,\\ -.e\nasx", random);
     INFO(text);
     const std::clock_t start = std::clock();
-    Settings settings;
+    test::ConfigSettings settings;
     try {
       settings = read(text);
     } catch (const Error& error) {
@@ -63,7 +43,7 @@ TEST_CASE("2,000 mutated configuration files are read or refused, and what is re
       continue;
     }
     OptionList list = options_of(settings);
-    const Settings again = read(config_text(list, ""));
+    const test::ConfigSettings again = read(config_text(list, ""));
     CHECK(again.name == settings.name);
     CHECK(again.runs == settings.runs);
     CHECK(again.steps == settings.steps);
