@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   const bench::Contest contest = bench::parse_contest("A training step while other programs run", argc, argv);
   bench::Size size = bench::size(contest.only.empty() ? "a" : contest.only);
   size.steps = size.steps < 60 ? size.steps : 60;
-  if (contest.process) return fmt::print("{}\n", bench::train(size, contest.dtype).dump()), 0;
+  if (contest.process) return fmt::print("{}\n", bench::train(size, contest.precision).dump()), 0;
 
   const auto ours = [&](int count) {
     return fmt::format("{} --process --size {} --threads {}", bench::this_program(), size.name, count);

@@ -68,9 +68,11 @@ std::vector<Parameter> parameters_of(nn::Gpt& model, const std::string& dtype) {
   return parameters;
 }
 
-void measure_rule(const bench::Size& s, const std::string& dtype, int repeats, const std::string& rule) {
+void measure_rule(const bench::Size& s, const std::string& dtype, int repeats, const std::string& rule,
+                  DType moments) {
   nn::Gpt model(s.model);
-  const auto optimizer = optim::make_optimizer(rule, parameters_of(model, dtype), {.lr = 1e-4});
+  const auto optimizer =
+      optim::make_optimizer(rule, parameters_of(model, dtype), {.lr = 1e-4, .moments = moments});
   const double ours = median_seconds(repeats, [&] { optimizer->step(); });
   fmt::print("{:<6}{:<10}{:>12}{:>12}{:>10.3f} ms\n", s.name, dtype, model.parameter_count(), rule,
              1e3 * ours);
@@ -98,17 +100,21 @@ void measure(const bench::Size& s, const std::string& dtype, int repeats, double
 
 int main(int argc, char** argv) {
   CLI::App app("A step of an optimizer, AdamW by default, over a whole model");
-  std::string only, rule;
+  std::string only, rule, moments = "float32";
   int repeats = 11, count = 2;
   app.add_option("--size", only, "Only this size: a, b or c");
   app.add_option("--rule", rule, "Only a step of this rule: " + optim::optimizer_names());
+  app.add_option("--moments", moments, "With --rule: the dtype of its moments, float32 or bfloat16")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
   app.add_option("--repeats", repeats, "Steps that are timed")->capture_default_str();
   app.add_option("--threads", count, "Threads")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   set_threads(count);
   for (const bench::Size& s : bench::sizes())
     for (const char* dtype : {"float32", "bfloat16"})
-      if (!rule.empty() && (only.empty() || only == s.name)) measure_rule(s, dtype, repeats, rule);
+      if (!rule.empty() && (only.empty() || only == s.name))
+        measure_rule(s, dtype, repeats, rule, dtype_of(moments));
   if (!rule.empty()) return 0;
   const bench::Bandwidth memory = bench::bandwidth();
   fmt::print("{} threads; memory: {:.1f} GB/s read, {:.1f} GB/s updated in place, {:.1f} GB/s copied\n\n",

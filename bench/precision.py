@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What training in bfloat16 costs in loss: bench/precision.py [--gradients] [--data TEXT] [--steps N] [--seeds 1,2,3,4,5] [MIXER…]
+"""What training in bfloat16 costs in loss: bench/precision.py [--gradients | --moments] [--data TEXT] [--steps N] [--seeds 1,2,3,4,5] [MIXER…]
 
 Trains each mixer with build/examples/train_gpt in float32 and in bfloat16, with the same seeds, and prints the mean difference of
 the final validation losses with its 95 % interval (Student's t over the pairs). The exit code is 1 where the interval leaves ±0.01.
-With --gradients the comparison is of gradients in bfloat16 with gradients in float32, both with models in bfloat16.
+With --gradients the comparison is of gradients in bfloat16 with gradients in float32, both with models in bfloat16; with --moments,
+of the optimizer's moments in bfloat16 with moments in float32.
 Without --data the text is tinyshakespeare in the folder that VITRINE_DATA names, or else Vitrine's own source.
 """
 import argparse
@@ -21,7 +22,8 @@ MIXERS = ["standard", "laser", "qk_norm", "optimal=32"]
 QUANTILE = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 ALLOWED = 0.01
 FLAGS = {"float32": [], "bfloat16": ["--dtype", "bfloat16"],
-         "bfloat16 gradients": ["--dtype", "bfloat16", "--gradients", "bfloat16"]}
+         "bfloat16 gradients": ["--dtype", "bfloat16", "--gradients", "bfloat16"],
+         "bfloat16 moments": ["--dtype", "bfloat16", "--moments", "bfloat16"]}
 
 
 def final_loss(folder, mixer, way, seed, options):
@@ -41,7 +43,9 @@ def final_loss(folder, mixer, way, seed, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mixers", nargs="*", default=MIXERS, metavar="MIXER")
-    parser.add_argument("--gradients", action="store_true")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--gradients", action="store_true")
+    what.add_argument("--moments", action="store_true")
     parser.add_argument("--data")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--seeds", default="1,2,3,4,5")
@@ -53,7 +57,9 @@ def main():
     if options.data is None and text.exists():
         options.data = str(text)
     print(f"{options.steps} steps, seeds {options.seeds}, text: {pathlib.Path(options.data).parent.name if options.data else 'own source'}\n")
-    first, second = ("bfloat16", "bfloat16 gradients") if options.gradients else ("float32", "bfloat16")
+    first, second = "float32", "bfloat16"
+    if options.gradients or options.moments:
+        first, second = "bfloat16", "bfloat16 gradients" if options.gradients else "bfloat16 moments"
     print(f"| mixer | {first} | {second} | difference | 95 % interval |\n| --- | ---: | ---: | ---: | ---: |", flush=True)
     wrong = []
     for mixer in options.mixers:

@@ -40,9 +40,10 @@ double product_peak() {
 /// The part of one contender, run as a process: trains, and prints what PyTorch's twin prints, and
 /// what the product reaches.
 void run_process(const bench::Contest& contest) {
-  json result = bench::train(bench::size(contest.only), contest.dtype, contest.gradients, contest.clip);
+  json result = bench::train(bench::size(contest.only), contest.precision, contest.clip);
   // In each process, as the machine's speed comes and goes
-  result["product"] = contest.dtype == DType::bfloat16 ? product_peak<bfloat16>() : product_peak<float>();
+  result["product"] =
+      contest.precision.dtype == DType::bfloat16 ? product_peak<bfloat16>() : product_peak<float>();
   fmt::print("{}\n", result.dump());
 }
 
@@ -60,7 +61,8 @@ void compare(const bench::Contest& contest, const bench::Size& s) {
   bench::run(contest, contenders);
   const bench::Contender& ours = contenders.front();
   const double peak = bench::largest(ours.runs, "product");
-  fmt::print("{:<5}the {} product reaches {:.0f} GFLOP/s\n", s.name, name(contest.dtype), 1e-9 * peak);
+  fmt::print("{:<5}the {} product reaches {:.0f} GFLOP/s\n", s.name, name(contest.precision.dtype),
+             1e-9 * peak);
   for (const bench::Contender& c : contenders) print(s, c, peak);
   const bench::Contender* const peer = bench::best_peer(contenders);
   if (peer == nullptr) return;
@@ -79,7 +81,7 @@ int main(int argc, char** argv) {
   fmt::print(
       "{} threads, {}; share of the largest speed of the product in these processes; ratio to the faster of eager "
       "and compiled\n\n",
-      threads(), name(contest.dtype));
+      threads(), name(contest.precision.dtype));
   fmt::print("{:<5}{:<10}{:>10}{:>10}{:>12}{:>10}{:>11}\n", "size", "", "median ms", "best ms", "tokens/s",
              "peak MiB", "of product");
   for (const bench::Size& s : contest.sizes()) compare(contest, s);

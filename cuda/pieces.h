@@ -9,6 +9,7 @@
 #include "core/convert.h"
 #include "core/creation.h"
 #include "core/halves.h"
+#include "core/stochastic_rounding.h"
 #include "cuda/block.h"
 #include "cuda/vector.h"
 
@@ -77,10 +78,39 @@ struct Gradient {
   __device__ T operator[](int64_t i) const { return load<1>(i).at[0]; }
 };
 
-/// Like update_elements for arrays (cuda/vector.h), where f's second argument is from a gradient.
+/// Elements of a state: an array, or bfloat16 with stochastic rounding. Without either, load()
+/// gives 0 and store() does nothing.
+template <class T>
+struct State {
+  T* wide = nullptr;
+  bfloat16* narrow = nullptr;
+  uint32_t first = 0, key = 0;  ///< the number of the first element, and the key of the rounding
+
+  template <int N>
+  __device__ Vector<T, N> load(int64_t i) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (narrow != nullptr) return map<N>([](bfloat16 x) { return float{x}; }, cuda::load<N>(narrow + i));
+    return wide != nullptr ? cuda::load<N>(wide + i) : Vector<T, N>{};
+  }
+  template <int N>
+  __device__ void store(int64_t i, const Vector<T, N>& x) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (narrow != nullptr) {
+        Vector<bfloat16, N> y;
+        const uint32_t at = first + static_cast<uint32_t>(i);
+#pragma unroll
+        for (int k = 0; k < N; ++k) y.at[k] = round_stochastically(x.at[k], random_bits16(at + k, key));
+        return cuda::store(narrow + i, y);
+      }
+    if (wide != nullptr) cuda::store(wide + i, x);
+  }
+};
+
+/// Like update_elements for arrays (cuda/vector.h), where f's second argument is from a gradient
+/// and the others are from states.
 template <class F, class T, class G, class... Y>
 __device__ void update_elements(int64_t n, const F& f, const Master<T>& master, const Gradient<G>& g,
-                                Y*... y) {
+                                const State<Y>&... y) {
   for_each_vector(
       n,
       [&](int64_t i, auto lanes) {
@@ -88,13 +118,13 @@ __device__ void update_elements(int64_t n, const F& f, const Master<T>& master, 
         const auto grad = g.template load<lanes>(i);
         const auto update = [&](auto... held) {
 #pragma unroll
-          for (int k = 0; k < lanes; ++k) f(mine.at[k], grad.at[k], held.value.at[k]...);
-          (held.write_back(), ...);
+          for (int k = 0; k < lanes; ++k) f(mine.at[k], grad.at[k], held.at[k]...);
+          (y.store(i, held), ...);
         };
-        update(Held<Y, lanes>(y, i)...);
+        update(y.template load<lanes>(i)...);
         if constexpr (!std::is_const_v<T>) master.store(i, mine);
       },
-      master.whole, master.high, master.low, master.copy, g.wide, g.narrow, y...);
+      master.whole, master.high, master.low, master.copy, g.wide, g.narrow, y.wide..., y.narrow...);
 }
 
 /// Like update_elements for arrays (cuda/vector.h), where f's first argument is from a parameter.
@@ -145,6 +175,13 @@ struct Pieces {
   }
   __device__ bool is_bfloat16(int list, const Piece& piece) const {
     return (bfloat16s[piece.tensor] >> list & 1) != 0;
+  }
+  /// A piece of a state in list `list`. The key is for bfloat16 states.
+  template <class T>
+  __device__ State<T> state(int list, const Piece& piece, uint32_t key = 0) const {
+    if (is_bfloat16(list, piece))
+      return {nullptr, at<bfloat16>(list, piece), static_cast<uint32_t>(piece.begin), key};
+    return {.wide = at<T>(list, piece)};
   }
   /// A piece of a gradient in list `list`; a null factor counts as 1.
   template <class T>

@@ -19,7 +19,7 @@ void Adadelta::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 }
 
 std::vector<Optimizer::StateSlot> Adadelta::slots(const Parameter& p) const {
-  return {{"moment2", p.shape()}, {"steps", p.shape()}};
+  return {mean("moment2", p), mean("steps", p)};
 }
 
 }  // namespace vitrine::optim

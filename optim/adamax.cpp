@@ -26,7 +26,7 @@ void Adamax::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 }
 
 std::vector<Optimizer::StateSlot> Adamax::slots(const Parameter& p) const {
-  return {{"moment1", p.shape()}, {"infinity_norm", p.shape()}};
+  return {mean("moment1", p), {"infinity_norm", p.shape()}};
 }
 
 }  // namespace vitrine::optim

@@ -25,19 +25,22 @@ inline constexpr size_t kStatesOf = std::size(Formula::kStates);
 
 // Runs Formula::update on each element, in one pass. There is a kernel for each of
 // VITRINE_UPDATE_FORMULAS. `states` holds the states of x[0], then those of x[1] and so on; a state
-// that a parameter does not have is undefined. Declared by hand because VITRINE_KERNEL cannot
-// declare templates. The kernel `copy` of core is found from this namespace as well.
+// that a parameter does not have is undefined. States of a float32 x can be bfloat16. They are then
+// rounded stochastically (core/stochastic_rounding.h). The random bits follow from the numbers of
+// the step, of the state and of the element, so that a parameter takes the same steps in any list.
+// Declared by hand because VITRINE_KERNEL cannot declare templates. The kernel `copy` of core is
+// found from this namespace as well.
 namespace cpu {
 using vitrine::cpu::copy;
 template <class Formula>
-void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
-            Live<Formula> formula);
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states, Live<Formula> formula,
+            Live<int64_t> step);
 }  // namespace cpu
 namespace cuda {
 using vitrine::cuda::copy;
 template <class Formula>
-void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
-            Live<Formula> formula);
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states, Live<Formula> formula,
+            Live<int64_t> step);
 }  // namespace cuda
 
 /// m and v, the squares of x and u, and x −= rate·u, by formulas::Lamb.

@@ -75,9 +75,9 @@ void Muon::move_matrices(ParameterBatch& batch) const {
   for (const Parameter& p : batch.parameters)
     directions.push_back(zeros(p.shape(), p.master_dtype(), p.device()));
   for (size_t i = 0; i < batch.g.size(); ++i) batch.g[i] = cast(batch.g[i], directions[i].dtype());
-  const Live<formulas::MuonMomentum> mean{{.momentum = options_.momentum, .nesterov = options_.nesterov}};
+  const Live<formulas::MuonMomentum> formula{{.momentum = options_.momentum, .nesterov = options_.nesterov}};
   VITRINE_RUN_AS(formulas::MuonMomentum::kName, update<formulas::MuonMomentum>, directions, no_partners,
-                 batch.g, batch.factor, momentum, mean);
+                 batch.g, batch.factor, momentum, formula, step_number(batch));
   batch.factor = Tensor();  // it is in the directions
   for (size_t i = 0; i < directions.size(); ++i) {
     const Tensor y = newton_schulz(directions[i], options_.iterations);
@@ -101,8 +101,8 @@ void Muon::move_by_adamw(ParameterBatch& batch) const {
 }
 
 std::vector<Optimizer::StateSlot> Muon::slots(const Parameter& p) const {
-  if (is_hidden_matrix(p)) return {{"momentum", p.shape()}};
-  return {{"moment1", p.shape()}, {"moment2", p.shape()}};
+  if (is_hidden_matrix(p)) return {mean("momentum", p)};
+  return {mean("moment1", p), mean("moment2", p)};
 }
 
 }  // namespace vitrine::optim

@@ -1,6 +1,8 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "core/creation.h"
@@ -72,6 +74,22 @@ void Optimizer::set_lr_factor(double factor) {
   lr_factor_ = factor;
 }
 
+void Optimizer::set_moments(DType dtype) {
+  check(dtype == DType::float32 || dtype == DType::bfloat16,
+        "set_moments: moments can be float32 or bfloat16, got {}", name(dtype));
+  check(state_.empty(), "set_moments: call it before the first step, because the states exist already");
+  std::vector<StateSlot> all;
+  for (const Group& group : groups_)
+    for (const Parameter& p : group.parameters) std::ranges::copy(slots(p), std::back_inserter(all));
+  check(dtype == DType::float32 || std::ranges::any_of(all, &StateSlot::is_mean),
+        "set_moments: this rule has no states that can be {}", name(dtype));
+  moments_ = dtype;
+}
+
+DType Optimizer::dtype_of(const StateSlot& slot, const Parameter& p) const {
+  return slot.is_mean && p.master_dtype() == DType::float32 ? moments_ : p.master_dtype();
+}
+
 void Optimizer::zero_grad() {
   for (Group& group : groups_)
     for (Parameter& p : group.parameters) p.zero_grad();
@@ -115,8 +133,9 @@ void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
   State& state = state_[p.identity()];
   batch.states.push_back(&state);
   if (state.slots.empty()) state.slots = initial_states(p);
+  const bool has_means = p.master_dtype() == DType::float32;
   for (const auto& [slot, x] : state.slots)
-    if (x.dtype() != p.master_dtype() || x.device() != p.device())
+    if ((x.dtype() != p.master_dtype() && !(has_means && x.dtype() == moments_)) || x.device() != p.device())
       fail(
           "step: {} is {} on {} now, and its state {} {} on {}: convert the model before the optimizer's first step",
           called(p), vitrine::name(p.master_dtype()), to_string(p.device()), slot, vitrine::name(x.dtype()),
@@ -182,7 +201,7 @@ std::map<std::string, Tensor> Optimizer::initial_states(const Parameter& p) cons
   for (const StateSlot& slot : slots(p)) {
     detail::refuse_in_capture("step (the first one, which makes the optimizer's state)");
     result[slot.name] = slot.from_parameter ? copy_as(p.master(), p.master_dtype())
-                                            : full(slot.shape, slot.initial, p.master_dtype(), p.device());
+                                            : full(slot.shape, slot.initial, dtype_of(slot, p), p.device());
   }
   return result;
 }

@@ -72,6 +72,14 @@ class Optimizer {
   /// needs none; lists of different lengths; another shape.
   virtual void add_estimates(const std::vector<Parameter>& parameters, const std::vector<Tensor>& estimates);
 
+  /// Keeps means that decay, such as moment1 and moment2, in this dtype: float32, or bfloat16,
+  /// which takes half the memory. bfloat16 is rounded stochastically (core/stochastic_rounding.h),
+  /// so that small changes add up to the right mean. It does not affect other states, and means of
+  /// float64 parameters. Errors: another dtype; a rule that has no such states; a call after the
+  /// first step.
+  void set_moments(DType dtype);
+  DType moments() const { return moments_; }
+
   int64_t steps() const { return steps_; }  ///< so far; a resumed run continues the count
   /// The number of steps in which this parameter had a gradient, and so was updated. Bias
   /// corrections and rates that depend on the step use this number.
@@ -163,12 +171,14 @@ class Optimizer {
     Shape shape;
     double initial = 0;
     bool from_parameter = false;  ///< begins with the parameter's value instead
+    bool is_mean = false;         ///< a mean that decays, which set_moments() can keep in 16 bits
   };
   /// The state tensors that the rule keeps for a parameter.
   virtual std::vector<StateSlot> slots(const Parameter& p) const = 0;
 
  private:
   static std::string called(const Parameter& p);
+  DType dtype_of(const StateSlot& slot, const Parameter& p) const;
   void add(ParameterBatch& batch, const Parameter& p);
   void add_gradient(ParameterBatch& batch, const Parameter& p) const;
   void write_points(Point point);
@@ -188,6 +198,7 @@ class Optimizer {
   int64_t steps_ = 0;
   double lr_factor_ = 1;
   Point point_ = Point::training;
+  DType moments_ = DType::float32;
   std::map<std::string, std::string> setting_;
 };
 

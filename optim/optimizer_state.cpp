@@ -119,9 +119,9 @@ void Optimizer::check_state_dict(const std::map<std::string, Tensor>& state) con
     for (const StateSlot& slot : slots(p)) {
       const std::string path = key + "/" + slot.name;
       const Tensor x = entry(path);
-      if (x.defined() && (x.shape() != slot.shape || x.dtype() != p.master_dtype()))
-        problems.push_back(
-            fmt::format("{} is {}, wanted {}{}", path, describe(x), name(p.master_dtype()), slot.shape));
+      const DType dtype = dtype_of(slot, p);
+      if (x.defined() && (x.shape() != slot.shape || x.dtype() != dtype))
+        problems.push_back(fmt::format("{} is {}, wanted {}{}", path, describe(x), name(dtype), slot.shape));
     }
   }
   for (const auto& [path, x] : state)

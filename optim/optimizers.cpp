@@ -13,6 +13,8 @@ using Parameters = std::vector<Parameter>;
 using Row = OptimizerRow;
 
 const std::vector<std::string> kBetas = {"beta1", "beta2"};
+const std::vector<std::string> kMeans = {"beta1", "beta2",
+                                         "moments"};  // betas of means that can be in 16 bits
 
 template <class R, class Options>
 Made make_adam(Parameters p, const CommonOptions& c, Decay decay) {
@@ -32,7 +34,7 @@ void add_adam(std::vector<Row>& rows, const std::string& name, const std::string
     rows.push_back({.name = name + (decoupled ? "w" : ""),
                     .help = help + (decoupled ? ", with decoupled weight decay" : ""),
                     .source = source + (decoupled ? "; Loshchilov and Hutter 2019" : ""),
-                    .options = kBetas,
+                    .options = kMeans,
                     .make = [decay](Parameters p, const CommonOptions& c) {
                       return make_adam<R, Options>(std::move(p), c, decay);
                     }});
@@ -107,7 +109,7 @@ std::vector<Row> library_rows() {
   std::vector<Row> rows = {{.name = "sgd",
                             .help = "gradient descent with momentum",
                             .source = "Sutskever et al. 2013",
-                            .options = {"momentum", "nesterov"},
+                            .options = {"momentum", "nesterov", "moments"},
                             .make = make_sgd}};
   add_adam<Adam, AdamOptions>(rows, "adam", "mean of g divided by the root of the mean of g²",
                               "Kingma and Ba 2015");
@@ -124,17 +126,17 @@ std::vector<Row> library_rows() {
       {.name = "lion",
        .help = "sign of a mean of g",
        .source = "Chen et al. 2023",
-       .options = kBetas,
+       .options = kMeans,
        .make = make_lion},
       {.name = "sophia",
        .help = "mean of g divided by that of the Hessian's diagonal, clipped; estimates it every tenth step",
        .source = "Liu et al. 2023",
-       .options = kBetas,
+       .options = kMeans,
        .make = make_sophia},
       {.name = "muon",
        .help = "orthogonalized updates for matrices; AdamW for embeddings, heads and vectors",
        .source = "Jordan 2024",
-       .options = kBetas,
+       .options = kMeans,
        .make = make_muon},
       {.name = "shampoo",
        .help = "g between the fourth roots of its statistics per row and column; a diagonal for vectors",
@@ -143,7 +145,7 @@ std::vector<Row> library_rows() {
       {.name = "schedule_free_adamw",
        .help = "AdamW whose average of the iterates replaces a falling learning rate",
        .source = "Defazio et al. 2024",
-       .options = kBetas,
+       .options = kMeans,
        .make = make_schedule_free},
       {.name = "adafactor",
        .help = "g divided by the root of its mean square, stored per row and column of a matrix",
@@ -152,7 +154,7 @@ std::vector<Row> library_rows() {
       {.name = "rmsprop",
        .help = "g divided by the root of its mean square, with momentum",
        .source = "Tieleman and Hinton 2012",
-       .options = {"beta2", "momentum"},
+       .options = {"beta2", "momentum", "moments"},
        .make = make_rmsprop},
       {.name = "adagrad",
        .help = "g divided by the root of the sum of g²",
@@ -161,6 +163,7 @@ std::vector<Row> library_rows() {
       {.name = "adadelta",
        .help = "g times the root mean square of past steps, divided by that of g",
        .source = "Zeiler 2012",
+       .options = {"moments"},
        .make = make_adadelta}};
   rows.insert(rows.end(), others.begin(), others.end());
   return rows;
@@ -220,6 +223,11 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name, Parameters pa
         "{} has no Nesterov momentum to choose: sgd has, nadam is Adam with it, and muon always has it",
         name);
   auto optimizer = row_of(name).make(std::move(parameters), options);
+  if (options.moments != DType::float32) {
+    check(has_option(name, "moments"), "{} keeps its states in float32, got moments in {}", name,
+          vitrine::name(options.moments));
+    optimizer->set_moments(options.moments);
+  }
   std::map<std::string, std::string> setting = {{"optimizer", name},
                                                 {"weight-decay", fmt::format("{}", options.weight_decay)}};
   const std::pair<const char*, double> numbers[] = {
@@ -227,6 +235,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name, Parameters pa
   for (const auto& number : numbers)
     if (has_option(name, number.first)) setting[number.first] = fmt::format("{}", number.second);
   if (has_option(name, "nesterov")) setting["nesterov"] = fmt::format("{}", options.nesterov);
+  if (has_option(name, "moments")) setting["moments"] = vitrine::name(options.moments);
   optimizer->set_setting(std::move(setting));
   return optimizer;
 }

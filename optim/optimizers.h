@@ -33,6 +33,8 @@ struct CommonOptions {
   double weight_decay = 0;            ///< ≥ 0
   double momentum = 0.9;              ///< ≥ 0; for sgd and rmsprop
   bool nesterov = false;              ///< for sgd; an error for other rules
+  /// float32, or bfloat16 for rules whose states can be in 16 bits (Optimizer::set_moments)
+  DType moments = DType::float32;
 };
 
 /// A row of the table of optimizers.
@@ -44,7 +46,8 @@ struct OptimizerRow {
   std::string name;
   std::string help = {};
   std::string source = {};  ///< the paper
-  /// Which of beta1, beta2, momentum and nesterov the rule reads. All read lr and weight_decay.
+  /// Which of beta1, beta2, momentum, nesterov and moments the rule reads. All read lr and
+  /// weight_decay.
   std::vector<std::string> options = {};
   std::function<std::unique_ptr<Optimizer>(std::vector<Parameter>, const CommonOptions&)> make = {};
 };
@@ -60,7 +63,7 @@ std::string optimizer_names();  ///< separated by commas, for help
 /// end of a name means decoupled weight decay.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, std::vector<Parameter> parameters,
                                           const CommonOptions& options);
-/// Whether the rule with this name reads beta1, beta2, momentum or nesterov.
+/// Whether the rule with this name reads beta1, beta2, momentum, nesterov or moments.
 bool has_option(const std::string& optimizer, std::string_view option);
 
 }  // namespace vitrine::optim

@@ -25,9 +25,9 @@ void Rmsprop::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 }
 
 std::vector<Optimizer::StateSlot> Rmsprop::slots(const Parameter& p) const {
-  std::vector<StateSlot> result = {{"moment2", p.shape()}};
-  if (options_.centered) result.push_back({"moment1", p.shape()});
-  if (options_.momentum > 0) result.push_back({"momentum", p.shape()});
+  std::vector<StateSlot> result = {mean("moment2", p)};
+  if (options_.centered) result.push_back(mean("moment1", p));
+  if (options_.momentum > 0) result.push_back(mean("momentum", p));
   return result;
 }
 

@@ -42,11 +42,11 @@ void ScheduleFreeAdamW::write_point(ParameterBatch& batch, Point point) {
       {.beta1 = options_.beta1, .evaluation = point == Point::evaluation}};
   List states = batch.slots(formulas::ScheduleFreePoint::kStates);
   VITRINE_RUN_AS(formulas::ScheduleFreePoint::kName, update<formulas::ScheduleFreePoint>, batch.x,
-                 batch.partners, batch.g, batch.factor, states, formula);
+                 batch.partners, batch.g, batch.factor, states, formula, step_number(batch));
 }
 
 std::vector<Optimizer::StateSlot> ScheduleFreeAdamW::slots(const Parameter& p) const {
-  return {{"moment2", p.shape()},
+  return {mean("moment2", p),
           {.name = "base", .shape = p.shape(), .from_parameter = true},
           {.name = "average", .shape = p.shape(), .from_parameter = true}};
 }

@@ -43,7 +43,7 @@ void Sophia::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 }
 
 std::vector<Optimizer::StateSlot> Sophia::slots(const Parameter& p) const {
-  return {{"moment1", p.shape()}, {"hessian", p.shape()}};
+  return {mean("moment1", p), {"hessian", p.shape()}};
 }
 
 }  // namespace vitrine::optim

@@ -13,7 +13,7 @@ void FusedOptimizer::step_elements(ParameterBatch& batch, F formula) const {
   using Formula = decltype(live.value);
   List states = batch.slots(Formula::kStates);
   VITRINE_RUN_AS(Formula::kName, update<Formula>, batch.x, batch.partners, batch.g, batch.factor, states,
-                 live);
+                 live, step_number(batch));
 }
 
 }  // namespace vitrine::optim

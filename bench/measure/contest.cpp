@@ -26,8 +26,11 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
   app.add_option("--dtype", dtype, "What training computes in: float32 or bfloat16")
       ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->capture_default_str();
-  std::string gradients = "float32";
+  std::string gradients = "float32", moments = "float32";
   app.add_option("--gradients", gradients, "With --process and bfloat16: the dtype of gradients")
+      ->check(CLI::IsMember({"float32", "bfloat16"}))
+      ->capture_default_str();
+  app.add_option("--moments", moments, "With --process: the dtype of AdamW's moments")
       ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->capture_default_str();
   app.add_option("--clip", contest.clip, "With --process: the maximum norm of gradients; 0: no clipping");
@@ -48,13 +51,12 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
     for (const char* variable : {"ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS"})
       setenv(variable, "AVX2", 1);
   if (!contest.process) pytorch("gpt.py");  // prints its version before the tables
-  contest.dtype = dtype_of(dtype);
-  contest.gradients = dtype_of(gradients);
+  contest.precision = {dtype_of(dtype), dtype_of(gradients), dtype_of(moments)};
   return contest;
 }
 
 std::vector<Contender> contenders(const Contest& contest, const Size& size, const std::string& task) {
-  const std::string dtype(name(contest.dtype));
+  const std::string dtype(name(contest.precision.dtype));
   std::vector<Contender> all = {{"Vitrine", fmt::format("{} --process --size {} --threads {} --dtype {}",
                                                         this_program(), size.name, threads(), dtype)}};
   if (const std::string peer = pytorch("gpt.py"); !peer.empty()) {

@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "bench/measure/sizes.h"
+#include "bench/measure/training.h"
 
 namespace vitrine::bench {
 
 struct Contest {
   std::string only;  ///< a size; empty: all
   int rounds = 5;
-  DType dtype = DType::float32;  ///< of training; bfloat16: with float32 masters
-  DType gradients = DType::float32;
+  Precision precision = {};
   double clip = 0;  ///< the maximum norm of gradients; 0: no clipping
   /// This program is to run one contender, for the size `only`, and to print what it measured
   bool process = false;

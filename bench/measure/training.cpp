@@ -8,15 +8,16 @@
 
 namespace vitrine::bench {
 
-nlohmann::json train(const Size& s, DType dtype, DType gradients, double clip) {
+nlohmann::json train(const Size& s, const Precision& precision, double clip) {
   nn::Gpt model(s.model);
-  model.to(dtype);
-  model.gradients_in(gradients);
+  model.to(precision.dtype);
+  model.gradients_in(precision.gradients);
   optim::AdamOptions options;
   options.beta2 = 0.95;
   options.weight_decay = 0.1;
   options.decay = optim::Decay::decoupled;
   optim::Adam optimizer(model.parameters(), options);
+  optimizer.set_moments(precision.moments);
   optimizer.set_lr(3e-4);
   nlohmann::json result;
   for (int step = -2; step < s.steps; ++step) {

@@ -7,10 +7,15 @@
 
 namespace vitrine::bench {
 
-/// Trains a GPT of the size for size.steps steps, after two steps that are not measured. bfloat16
-/// keeps float32 masters of the parameters. A `clip` above 0 limits the norm of the gradients.
-/// {"seconds": of each step, "loss": the last, "peak_mib"}.
-nlohmann::json train(const Size& size, DType dtype = DType::float32, DType gradients = DType::float32,
-                     double clip = 0);
+struct Precision {
+  DType dtype = DType::float32;  ///< of the model; bfloat16: with float32 masters
+  DType gradients = DType::float32;
+  DType moments = DType::float32;  ///< of AdamW
+};
+
+/// Trains a GPT of the size for size.steps steps, after two steps that are not measured. A `clip`
+/// above 0 limits the norm of the gradients. {"seconds": of each step, "loss": the last,
+/// "peak_mib"}.
+nlohmann::json train(const Size& size, const Precision& precision = {}, double clip = 0);
 
 }  // namespace vitrine::bench

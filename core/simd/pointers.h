@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "core/dtype.h"
 
@@ -21,6 +22,14 @@ struct ScaledPointer {
   const S* x;
   AccumulatorOf<S> factor;
   ScaledPointer operator+(size_t i) const { return {x + i, factor}; }
+};
+
+/// bfloat16 numbers that are rounded stochastically when they are stored
+/// (core/stochastic_rounding.h). `x` is element `i` of its array.
+struct StochasticPointer {
+  bfloat16* x = nullptr;
+  uint32_t i = 0, key = 0;
+  StochasticPointer operator+(size_t n) const { return {x + n, i + static_cast<uint32_t>(n), key}; }
 };
 
 }  // namespace vitrine

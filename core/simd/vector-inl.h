@@ -281,6 +281,34 @@ HWY_INLINE void store_part(HalvesPointer y, Vec<float> v, size_t n) {
   std::memcpy(y.low, low, n * sizeof(uint16_t));
 }
 
+// bfloat16 with stochastic rounding: round_stochastically and random_bits16 for vectors.
+
+HWY_INLINE Vec<float> load(StochasticPointer x) { return load(static_cast<const bfloat16*>(x.x)); }
+HWY_INLINE Vec<float> load_part(StochasticPointer x, size_t n) {
+  return load_part(static_cast<const bfloat16*>(x.x), n);
+}
+
+HWY_INLINE void store(StochasticPointer y, Vec<float> v) {
+  const detail::Bits32 d;
+  const auto mixed = [d](auto h, auto shift, uint32_t factor) HWY_ATTR {
+    return hn::Mul(hn::Xor(h, hn::ShiftRight<decltype(shift)::value>(h)), hn::Set(d, factor));
+  };
+  const auto i = hn::Add(hn::Iota(d, 0u), hn::Set(d, y.i));  // a constant and one addition
+  const auto once = mixed(hn::Xor(i, hn::Set(d, y.key)), std::integral_constant<int, 16>(), 0x85ebca6bu);
+  const auto random = hn::ShiftRight<16>(mixed(once, std::integral_constant<int, 13>(), 0xc2b2ae35u));
+  const auto bits = hn::BitCast(d, v.raw);
+  const auto quiet = hn::Or(bits, hn::Set(d, 0x400000u));
+  const auto is_number = hn::RebindMask(d, (v == v).raw);
+  const auto kept = hn::ShiftRight<16>(hn::IfThenElse(is_number, hn::Add(bits, random), quiet));
+  hn::StoreU(hn::TruncateTo(detail::Bits16(), kept), detail::Bits16(), reinterpret_cast<uint16_t*>(y.x));
+}
+
+HWY_INLINE void store_part(StochasticPointer y, Vec<float> v, size_t n) {
+  bfloat16 buffer[kLanes<float>];
+  store(StochasticPointer{buffer, y.i, y.key}, v);
+  std::memcpy(y.x, buffer, n * sizeof(bfloat16));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace vitrine
 HWY_AFTER_NAMESPACE();

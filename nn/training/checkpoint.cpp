@@ -155,6 +155,7 @@ TextModel pretrained_in(const std::string& folder) {
 void complete_older_metadata(std::map<std::string, std::string>& metadata) {
   if (const auto kind = metadata.find("model"); kind != metadata.end() && kind->second == "gpt")
     metadata.emplace("output-mixtures", "0");
+  if (metadata.count("optimizer") > 0) metadata.emplace("moments", "float32");
   if (metadata.count("training pairs") == 0) return;
   for (const char* option : {"tokens", "remove longest"}) metadata.emplace(option, "0");
 }

@@ -71,7 +71,7 @@ void check_tensors(const std::map<std::string, Tensor>& tensors, int64_t step, c
 
 /// Whether the option belongs to the settings of an optimizer.
 bool is_of_optimizer(const std::string& option) {
-  for (const char* name : {"optimizer", "weight-decay", "beta1", "beta2", "momentum", "nesterov"})
+  for (const char* name : {"optimizer", "weight-decay", "beta1", "beta2", "momentum", "nesterov", "moments"})
     if (option == name) return true;
   return false;
 }

@@ -38,7 +38,8 @@ std::unique_ptr<optim::Optimizer> optimizer_of(const std::vector<std::pair<std::
                                      .beta2 = o.beta2,
                                      .weight_decay = matrices.empty() ? 0 : o.weight_decay,
                                      .momentum = o.momentum,
-                                     .nesterov = o.nesterov};
+                                     .nesterov = o.nesterov,
+                                     .moments = dtype_of(o.moments)};
   auto optimizer = optim::make_optimizer(o.optimizer, matrices.empty() ? others : matrices, options);
   if (!matrices.empty() && !others.empty()) optimizer->add_group({others, {0, 0}});
   return optimizer;
@@ -116,6 +117,10 @@ void TrainingOptions::list(OptionList& o) {
   o("weight-decay", weight_decay, "weight decay of matrices").at_least(0);
   o("momentum", momentum, "momentum of sgd and rmsprop").at_least(0).unless(unless_it_has("momentum"));
   o("nesterov", nesterov, "Nesterov momentum, for sgd").unless(unless_it_has("nesterov"));
+  o("moments", moments,
+    "dtype of the optimizer's moments; bfloat16 halves their memory, at no loss that was seen")
+      .one_of({"float32", "bfloat16"})
+      .unless(unless_it_has("moments"));
   o("beta1", beta1, "beta1 of Adam and related optimizers")
       .at_least(0)
       .below(1)

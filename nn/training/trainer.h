@@ -45,6 +45,7 @@ struct TrainingOptions {
   double beta1 = 0.9, beta2 = 0.99;  ///< for optimizers that have them (optim::has_option)
   double momentum = 0.9;             ///< for sgd and rmsprop
   bool nesterov = false;             ///< for sgd
+  std::string moments = "float32";   ///< or bfloat16 (optim::Optimizer::set_moments)
   /// The path of the checkpoint, written at the end and on interruption; empty: none. If a step
   /// fails, the state before that step is written next to it, as ….failed.
   std::string checkpoint = {};

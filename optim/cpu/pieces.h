@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/parallel.h"
+#include "core/simd/pointers.h"
 #include "core/simd/row_functions.h"
 #include "core/tensor.h"
 
@@ -50,6 +51,23 @@ void for_each_piece(const char* op, const std::vector<Tensor>& xs, F&& f) {
 template <class T>
 T* place(const std::vector<Tensor>& list, size_t i, int64_t at) {
   return list.empty() || !list[i].defined() ? nullptr : list[i].data<T>() + at;
+}
+
+/// Elements of a state: an array, or bfloat16 with stochastic rounding. Both are null if there is
+/// no such state.
+template <class T>
+struct StatePointer {
+  T* wide = nullptr;
+  StochasticPointer narrow = {};
+};
+
+/// Element `at` of states[i]. The key is for bfloat16 states.
+template <class T>
+StatePointer<T> state_at(const std::vector<Tensor>& states, size_t i, int64_t at, uint32_t key) {
+  if constexpr (std::is_same_v<T, float>)
+    if (states[i].defined() && states[i].dtype() == DType::bfloat16)
+      return {.narrow = {states[i].data<bfloat16>() + at, static_cast<uint32_t>(at), key}};
+  return {.wide = place<T>(states, i, at)};
 }
 
 /// The factor of the gradients: 1 if the tensor is undefined.

@@ -1,6 +1,7 @@
 // Every optimizer, for tests that apply to all of them.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -68,6 +69,16 @@ inline std::vector<std::pair<std::string, MakeOptimizer>> optimizer_rules(
        {"adagrad, falling rate",
         maker<Adagrad>(AdagradOptions{.lr = lr, .weight_decay = decay, .lr_decay = 0.1})},
        {"adadelta, its own rate", maker<Adadelta>(AdadeltaOptions{.weight_decay = decay})}});
+  // With moments in bfloat16: a state each of one, two and three, one of them not a mean.
+  for (const char* name : {"sgd", "adamw", "adamw, amsgrad"}) {
+    const MakeOptimizer make =
+        std::ranges::find(rules, name, &std::pair<std::string, MakeOptimizer>::first)->second;
+    rules.emplace_back(std::string(name) + ", moments in bfloat16", [make](std::vector<Parameter> p) {
+      auto optimizer = make(std::move(p));
+      optimizer->set_moments(DType::bfloat16);
+      return optimizer;
+    });
+  }
   return rules;
 }
 
