@@ -176,11 +176,11 @@ struct Pieces {
   __device__ bool is_bfloat16(int list, const Piece& piece) const {
     return (bfloat16s[piece.tensor] >> list & 1) != 0;
   }
-  /// A piece of a state in list `list`. The key is for bfloat16 states.
+  /// A piece of a state in list `list`. The key is for the rounding of bfloat16 states.
   template <class T>
-  __device__ State<T> state(int list, const Piece& piece, uint32_t key = 0) const {
+  __device__ State<T> state(int list, const Piece& piece, uint32_t key) const {
     if (is_bfloat16(list, piece))
-      return {nullptr, at<bfloat16>(list, piece), static_cast<uint32_t>(piece.begin), key};
+      return {.narrow = at<bfloat16>(list, piece), .first = static_cast<uint32_t>(piece.begin), .key = key};
     return {.wide = at<T>(list, piece)};
   }
   /// A piece of a gradient in list `list`; a null factor counts as 1.

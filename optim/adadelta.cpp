@@ -19,7 +19,7 @@ void Adadelta::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 }
 
 std::vector<Optimizer::StateSlot> Adadelta::slots(const Parameter& p) const {
-  return {mean("moment2", p), mean("steps", p)};
+  return {moment("moment2", p), moment("steps", p)};
 }
 
 }  // namespace vitrine::optim

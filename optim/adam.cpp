@@ -34,7 +34,7 @@ void Adam::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 }
 
 std::vector<Optimizer::StateSlot> Adam::slots(const Parameter& p) const {
-  std::vector<StateSlot> result = {mean("moment1", p), mean("moment2", p)};
+  std::vector<StateSlot> result = {moment("moment1", p), moment("moment2", p)};
   if (options_.amsgrad) result.push_back({"largest", p.shape()});
   return result;
 }
@@ -82,7 +82,7 @@ void NAdam::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 }
 
 std::vector<Optimizer::StateSlot> NAdam::slots(const Parameter& p) const {
-  return {mean("moment1", p), mean("moment2", p)};
+  return {moment("moment1", p), moment("moment2", p)};
 }
 
 RAdam::RAdam(std::vector<Parameter> parameters, RAdamOptions o)
@@ -109,7 +109,7 @@ void RAdam::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 }
 
 std::vector<Optimizer::StateSlot> RAdam::slots(const Parameter& p) const {
-  return {mean("moment1", p), mean("moment2", p)};
+  return {moment("moment1", p), moment("moment2", p)};
 }
 
 }  // namespace vitrine::optim

@@ -26,7 +26,7 @@ void Adamax::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 }
 
 std::vector<Optimizer::StateSlot> Adamax::slots(const Parameter& p) const {
-  return {mean("moment1", p), {"infinity_norm", p.shape()}};
+  return {moment("moment1", p), {"infinity_norm", p.shape()}};
 }
 
 }  // namespace vitrine::optim

@@ -16,13 +16,10 @@ class FusedOptimizer : public Optimizer {
   template <class F>
   void step_elements(ParameterBatch& batch, F formula) const;
 
-  /// The state `name` of p, a mean that decays, of p's shape. It can be in 16 bits (set_moments).
-  static StateSlot mean(std::string name, const Parameter& p) {
-    return {.name = std::move(name), .shape = p.shape(), .is_mean = true};
-  }
-  /// t of the step, for kernels that round states.
-  Live<int64_t> step_number(const ParameterBatch& batch) const {
-    return numbers(batch, [](const GroupOptions&, int64_t t) { return t; });
+  /// The state `name` of p: a mean that decays, of p's shape, that the kernel of update() writes. It
+  /// can be in 16 bits (set_moments).
+  static StateSlot moment(std::string name, const Parameter& p) {
+    return {.name = std::move(name), .shape = p.shape(), .is_moment = true};
   }
 
  private:

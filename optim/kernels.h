@@ -23,6 +23,14 @@ using List = std::vector<Tensor>;
 template <class Formula>
 inline constexpr size_t kStatesOf = std::size(Formula::kStates);
 
+/// What a step computes with: its formula, and its number t, from which random bits follow where
+/// states are rounded.
+template <class Formula>
+struct Step {
+  Formula formula;
+  int64_t number = 0;
+};
+
 // Runs Formula::update on each element, in one pass. There is a kernel for each of
 // VITRINE_UPDATE_FORMULAS. `states` holds the states of x[0], then those of x[1] and so on; a state
 // that a parameter does not have is undefined. States of a float32 x can be bfloat16. They are then
@@ -33,14 +41,14 @@ inline constexpr size_t kStatesOf = std::size(Formula::kStates);
 namespace cpu {
 using vitrine::cpu::copy;
 template <class Formula>
-void update(List& x, List& partners, const List& g, const Tensor& factor, List& states, Live<Formula> formula,
-            Live<int64_t> step);
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
+            Live<Step<Formula>> step);
 }  // namespace cpu
 namespace cuda {
 using vitrine::cuda::copy;
 template <class Formula>
-void update(List& x, List& partners, const List& g, const Tensor& factor, List& states, Live<Formula> formula,
-            Live<int64_t> step);
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
+            Live<Step<Formula>> step);
 }  // namespace cuda
 
 /// m and v, the squares of x and u, and x −= rate·u, by formulas::Lamb.

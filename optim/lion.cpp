@@ -15,6 +15,6 @@ void Lion::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   });
 }
 
-std::vector<Optimizer::StateSlot> Lion::slots(const Parameter& p) const { return {mean("moment1", p)}; }
+std::vector<Optimizer::StateSlot> Lion::slots(const Parameter& p) const { return {moment("moment1", p)}; }
 
 }  // namespace vitrine::optim

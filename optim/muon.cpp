@@ -75,9 +75,11 @@ void Muon::move_matrices(ParameterBatch& batch) const {
   for (const Parameter& p : batch.parameters)
     directions.push_back(zeros(p.shape(), p.master_dtype(), p.device()));
   for (size_t i = 0; i < batch.g.size(); ++i) batch.g[i] = cast(batch.g[i], directions[i].dtype());
-  const Live<formulas::MuonMomentum> formula{{.momentum = options_.momentum, .nesterov = options_.nesterov}};
+  const auto step = numbers(batch, [this](const GroupOptions&, int64_t t) {
+    return Step<formulas::MuonMomentum>{{.momentum = options_.momentum, .nesterov = options_.nesterov}, t};
+  });
   VITRINE_RUN_AS(formulas::MuonMomentum::kName, update<formulas::MuonMomentum>, directions, no_partners,
-                 batch.g, batch.factor, momentum, formula, step_number(batch));
+                 batch.g, batch.factor, momentum, step);
   batch.factor = Tensor();  // it is in the directions
   for (size_t i = 0; i < directions.size(); ++i) {
     const Tensor y = newton_schulz(directions[i], options_.iterations);
@@ -101,8 +103,8 @@ void Muon::move_by_adamw(ParameterBatch& batch) const {
 }
 
 std::vector<Optimizer::StateSlot> Muon::slots(const Parameter& p) const {
-  if (is_hidden_matrix(p)) return {mean("momentum", p)};
-  return {mean("moment1", p), mean("moment2", p)};
+  if (is_hidden_matrix(p)) return {moment("momentum", p)};
+  return {moment("moment1", p), moment("moment2", p)};
 }
 
 }  // namespace vitrine::optim

@@ -77,17 +77,20 @@ void Optimizer::set_lr_factor(double factor) {
 void Optimizer::set_moments(DType dtype) {
   check(dtype == DType::float32 || dtype == DType::bfloat16,
         "set_moments: moments can be float32 or bfloat16, got {}", name(dtype));
-  check(state_.empty(), "set_moments: call it before the first step, because the states exist already");
+  for (const auto& [id, state] : state_)
+    check(state.slots.empty() && state.steps == 0,
+          "set_moments: the states exist already: call it before the first step, set_state and "
+          "load_state_dict");
   std::vector<StateSlot> all;
   for (const Group& group : groups_)
     for (const Parameter& p : group.parameters) std::ranges::copy(slots(p), std::back_inserter(all));
-  check(dtype == DType::float32 || std::ranges::any_of(all, &StateSlot::is_mean),
-        "set_moments: this rule has no states that can be {}", name(dtype));
+  check(dtype == DType::float32 || std::ranges::any_of(all, &StateSlot::is_moment),
+        "set_moments: this rule has no moments that can be {}", name(dtype));
   moments_ = dtype;
 }
 
 DType Optimizer::dtype_of(const StateSlot& slot, const Parameter& p) const {
-  return slot.is_mean && p.master_dtype() == DType::float32 ? moments_ : p.master_dtype();
+  return slot.is_moment && p.master_dtype() == DType::float32 ? moments_ : p.master_dtype();
 }
 
 void Optimizer::zero_grad() {
@@ -133,9 +136,9 @@ void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
   State& state = state_[p.identity()];
   batch.states.push_back(&state);
   if (state.slots.empty()) state.slots = initial_states(p);
-  const bool has_means = p.master_dtype() == DType::float32;
+  const DType moments = p.master_dtype() == DType::float32 ? moments_ : p.master_dtype();
   for (const auto& [slot, x] : state.slots)
-    if ((x.dtype() != p.master_dtype() && !(has_means && x.dtype() == moments_)) || x.device() != p.device())
+    if ((x.dtype() != p.master_dtype() && x.dtype() != moments) || x.device() != p.device())
       fail(
           "step: {} is {} on {} now, and its state {} {} on {}: convert the model before the optimizer's first step",
           called(p), vitrine::name(p.master_dtype()), to_string(p.device()), slot, vitrine::name(x.dtype()),

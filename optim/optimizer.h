@@ -72,11 +72,11 @@ class Optimizer {
   /// needs none; lists of different lengths; another shape.
   virtual void add_estimates(const std::vector<Parameter>& parameters, const std::vector<Tensor>& estimates);
 
-  /// Keeps means that decay, such as moment1 and moment2, in this dtype: float32, or bfloat16,
-  /// which takes half the memory. bfloat16 is rounded stochastically (core/stochastic_rounding.h),
-  /// so that small changes add up to the right mean. It does not affect other states, and means of
-  /// float64 parameters. Errors: another dtype; a rule that has no such states; a call after the
-  /// first step.
+  /// Keeps the moments, which are means that decay, in this dtype: float32, or bfloat16, which takes
+  /// half the memory. bfloat16 is rounded stochastically (core/stochastic_rounding.h), so that small
+  /// changes add up to the right mean. Other states have the dtype of the parameter, and so have the
+  /// moments of float64 parameters. Errors: another dtype; a rule without moments; states that exist
+  /// already, from a step, set_state or load_state_dict.
   void set_moments(DType dtype);
   DType moments() const { return moments_; }
 
@@ -96,8 +96,8 @@ class Optimizer {
   /// The state tensor with this name. Before the parameter's first step, the values with which the
   /// first step begins.
   Tensor state(const Parameter& parameter, const std::string& name) const;
-  /// Copies `values`, of the state's shape, into the state with this name. Also allowed before the
-  /// first step.
+  /// Copies `values`, of the state's shape, into the state with this name. A bfloat16 state gets
+  /// them rounded to nearest. Also allowed before the first step.
   void set_state(const Parameter& parameter, const std::string& name, const Tensor& values);
 
   /// Everything that a resumed run needs: "step" and, for each parameter that has been updated, its
@@ -171,7 +171,7 @@ class Optimizer {
     Shape shape;
     double initial = 0;
     bool from_parameter = false;  ///< begins with the parameter's value instead
-    bool is_mean = false;         ///< a mean that decays, which set_moments() can keep in 16 bits
+    bool is_moment = false;       ///< a mean that decays, which set_moments() can keep in 16 bits
   };
   /// The state tensors that the rule keeps for a parameter.
   virtual std::vector<StateSlot> slots(const Parameter& p) const = 0;

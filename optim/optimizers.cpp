@@ -13,8 +13,7 @@ using Parameters = std::vector<Parameter>;
 using Row = OptimizerRow;
 
 const std::vector<std::string> kBetas = {"beta1", "beta2"};
-const std::vector<std::string> kMeans = {"beta1", "beta2",
-                                         "moments"};  // betas of means that can be in 16 bits
+const std::vector<std::string> kBetasAndMoments = {"beta1", "beta2", "moments"};
 
 template <class R, class Options>
 Made make_adam(Parameters p, const CommonOptions& c, Decay decay) {
@@ -34,7 +33,7 @@ void add_adam(std::vector<Row>& rows, const std::string& name, const std::string
     rows.push_back({.name = name + (decoupled ? "w" : ""),
                     .help = help + (decoupled ? ", with decoupled weight decay" : ""),
                     .source = source + (decoupled ? "; Loshchilov and Hutter 2019" : ""),
-                    .options = kMeans,
+                    .options = kBetasAndMoments,
                     .make = [decay](Parameters p, const CommonOptions& c) {
                       return make_adam<R, Options>(std::move(p), c, decay);
                     }});
@@ -126,17 +125,17 @@ std::vector<Row> library_rows() {
       {.name = "lion",
        .help = "sign of a mean of g",
        .source = "Chen et al. 2023",
-       .options = kMeans,
+       .options = kBetasAndMoments,
        .make = make_lion},
       {.name = "sophia",
        .help = "mean of g divided by that of the Hessian's diagonal, clipped; estimates it every tenth step",
        .source = "Liu et al. 2023",
-       .options = kMeans,
+       .options = kBetasAndMoments,
        .make = make_sophia},
       {.name = "muon",
        .help = "orthogonalized updates for matrices; AdamW for embeddings, heads and vectors",
        .source = "Jordan 2024",
-       .options = kMeans,
+       .options = kBetasAndMoments,
        .make = make_muon},
       {.name = "shampoo",
        .help = "g between the fourth roots of its statistics per row and column; a diagonal for vectors",
@@ -145,7 +144,7 @@ std::vector<Row> library_rows() {
       {.name = "schedule_free_adamw",
        .help = "AdamW whose average of the iterates replaces a falling learning rate",
        .source = "Defazio et al. 2024",
-       .options = kMeans,
+       .options = kBetasAndMoments,
        .make = make_schedule_free},
       {.name = "adafactor",
        .help = "g divided by the root of its mean square, stored per row and column of a matrix",
@@ -224,7 +223,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name, Parameters pa
         name);
   auto optimizer = row_of(name).make(std::move(parameters), options);
   if (options.moments != DType::float32) {
-    check(has_option(name, "moments"), "{} keeps its states in float32, got moments in {}", name,
+    check(has_option(name, "moments"), "{} has no moments that can be {}", name,
           vitrine::name(options.moments));
     optimizer->set_moments(options.moments);
   }

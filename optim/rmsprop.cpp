@@ -25,9 +25,11 @@ void Rmsprop::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 }
 
 std::vector<Optimizer::StateSlot> Rmsprop::slots(const Parameter& p) const {
-  std::vector<StateSlot> result = {mean("moment2", p)};
-  if (options_.centered) result.push_back(mean("moment1", p));
-  if (options_.momentum > 0) result.push_back(mean("momentum", p));
+  // v − m² cancels where the variance is small, so rounding must not move either of them.
+  std::vector<StateSlot> result = {options_.centered ? StateSlot{"moment2", p.shape()}
+                                                     : moment("moment2", p)};
+  if (options_.centered) result.push_back({"moment1", p.shape()});
+  if (options_.momentum > 0) result.push_back(moment("momentum", p));
   return result;
 }
 

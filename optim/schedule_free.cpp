@@ -38,15 +38,15 @@ void ScheduleFreeAdamW::update(ParameterBatch& batch, const GroupOptions&, int64
 }
 
 void ScheduleFreeAdamW::write_point(ParameterBatch& batch, Point point) {
-  const Live<formulas::ScheduleFreePoint> formula{
-      {.beta1 = options_.beta1, .evaluation = point == Point::evaluation}};
+  const Live<Step<formulas::ScheduleFreePoint>> step{
+      {{.beta1 = options_.beta1, .evaluation = point == Point::evaluation}}};
   List states = batch.slots(formulas::ScheduleFreePoint::kStates);
   VITRINE_RUN_AS(formulas::ScheduleFreePoint::kName, update<formulas::ScheduleFreePoint>, batch.x,
-                 batch.partners, batch.g, batch.factor, states, formula, step_number(batch));
+                 batch.partners, batch.g, batch.factor, states, step);
 }
 
 std::vector<Optimizer::StateSlot> ScheduleFreeAdamW::slots(const Parameter& p) const {
-  return {mean("moment2", p),
+  return {moment("moment2", p),
           {.name = "base", .shape = p.shape(), .from_parameter = true},
           {.name = "average", .shape = p.shape(), .from_parameter = true}};
 }

@@ -28,7 +28,7 @@ void Sgd::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 
 std::vector<Optimizer::StateSlot> Sgd::slots(const Parameter& p) const {
   if (options_.momentum == 0) return {};
-  return {mean("momentum", p)};
+  return {moment("momentum", p)};
 }
 
 }  // namespace vitrine::optim

@@ -43,7 +43,8 @@ void Sophia::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
 }
 
 std::vector<Optimizer::StateSlot> Sophia::slots(const Parameter& p) const {
-  return {mean("moment1", p), {"hessian", p.shape()}};
+  // add_estimates() moves the Hessian by set_state(), which rounds 16 bits to nearest.
+  return {moment("moment1", p), {"hessian", p.shape()}};
 }
 
 }  // namespace vitrine::optim

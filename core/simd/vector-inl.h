@@ -152,17 +152,23 @@ HWY_INLINE Vec<float> load_16_bit(const bfloat16* x) {
   return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(hn::PromoteTo(Bits32(), bits)));
 }
 
-/// Rounds to nearest, ties to even, by adding half a unit less the parity of the kept part. A NaN
-/// stays a quiet NaN.
-HWY_INLINE void store_16_bit(bfloat16* y, Vec<float> v) {
+/// The upper halves of the bits of v plus `added`, which decides how v is rounded. A NaN stays a
+/// quiet NaN.
+template <class Bits>
+HWY_INLINE void store_upper_halves(bfloat16* y, Vec<float> v, Bits added) {
   const Bits32 d;
   const auto bits = hn::BitCast(d, v.raw);
-  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u));
-  const auto rounded = hn::Add(bits, hn::Add(odd, hn::Set(d, 0x7fffu)));
   const auto quiet = hn::Or(bits, hn::Set(d, 0x400000u));
   const auto is_number = hn::RebindMask(d, (v == v).raw);
-  const auto kept = hn::ShiftRight<16>(hn::IfThenElse(is_number, rounded, quiet));
+  const auto kept = hn::ShiftRight<16>(hn::IfThenElse(is_number, hn::Add(bits, added), quiet));
   hn::StoreU(hn::TruncateTo(Bits16(), kept), Bits16(), reinterpret_cast<uint16_t*>(y));
+}
+
+/// Rounds to nearest, ties to even, by adding half a unit less the parity of the kept part.
+HWY_INLINE void store_16_bit(bfloat16* y, Vec<float> v) {
+  const Bits32 d;
+  const auto odd = hn::And(hn::ShiftRight<16>(hn::BitCast(d, v.raw)), hn::Set(d, 1u));
+  store_upper_halves(y, v, hn::Add(odd, hn::Set(d, 0x7fffu)));
 }
 
 HWY_INLINE Vec<float> load_16_bit(const float16* x) {
@@ -290,17 +296,12 @@ HWY_INLINE Vec<float> load_part(StochasticPointer x, size_t n) {
 
 HWY_INLINE void store(StochasticPointer y, Vec<float> v) {
   const detail::Bits32 d;
-  const auto mixed = [d](auto h, auto shift, uint32_t factor) HWY_ATTR {
-    return hn::Mul(hn::Xor(h, hn::ShiftRight<decltype(shift)::value>(h)), hn::Set(d, factor));
-  };
-  const auto i = hn::Add(hn::Iota(d, 0u), hn::Set(d, y.i));  // a constant and one addition
-  const auto once = mixed(hn::Xor(i, hn::Set(d, y.key)), std::integral_constant<int, 16>(), 0x85ebca6bu);
-  const auto random = hn::ShiftRight<16>(mixed(once, std::integral_constant<int, 13>(), 0xc2b2ae35u));
-  const auto bits = hn::BitCast(d, v.raw);
-  const auto quiet = hn::Or(bits, hn::Set(d, 0x400000u));
-  const auto is_number = hn::RebindMask(d, (v == v).raw);
-  const auto kept = hn::ShiftRight<16>(hn::IfThenElse(is_number, hn::Add(bits, random), quiet));
-  hn::StoreU(hn::TruncateTo(detail::Bits16(), kept), detail::Bits16(), reinterpret_cast<uint16_t*>(y.x));
+  // Iota(d, y.i) would write the numbers to memory one by one.
+  const auto i = hn::Add(hn::Iota(d, 0u), hn::Set(d, y.i));
+  auto h = hn::Xor(i, hn::Set(d, y.key));
+  h = hn::Mul(hn::Xor(h, hn::ShiftRight<16>(h)), hn::Set(d, 0x85ebca6bu));
+  h = hn::Mul(hn::Xor(h, hn::ShiftRight<13>(h)), hn::Set(d, 0xc2b2ae35u));
+  detail::store_upper_halves(y.x, v, hn::ShiftRight<16>(h));
 }
 
 HWY_INLINE void store_part(StochasticPointer y, Vec<float> v, size_t n) {

@@ -23,8 +23,8 @@ __global__ void lamb_moments_kernel(double* squares, Pieces<5> pieces, const dou
     of_x += double{x} * double{x};
     of_u += double{u} * double{u};
   };
-  update_elements(piece.size, update, master, pieces.gradient<T>(2, piece, factor), pieces.state<T>(3, piece),
-                  pieces.state<T>(4, piece));
+  update_elements(piece.size, update, master, pieces.gradient<T>(2, piece, factor),
+                  State<T>{.wide = pieces.at<T>(3, piece)}, State<T>{.wide = pieces.at<T>(4, piece)});
   of_x = sum_block(of_x);
   of_u = sum_block(of_u);
   if (threadIdx.x == 0) squares[2 * blockIdx.x] = of_x, squares[2 * blockIdx.x + 1] = of_u;

@@ -117,8 +117,7 @@ void TrainingOptions::list(OptionList& o) {
   o("weight-decay", weight_decay, "weight decay of matrices").at_least(0);
   o("momentum", momentum, "momentum of sgd and rmsprop").at_least(0).unless(unless_it_has("momentum"));
   o("nesterov", nesterov, "Nesterov momentum, for sgd").unless(unless_it_has("nesterov"));
-  o("moments", moments,
-    "dtype of the optimizer's moments; bfloat16 halves their memory, at no loss that was seen")
+  o("moments", moments, "dtype of the optimizer's moments; bfloat16 halves their memory")
       .one_of({"float32", "bfloat16"})
       .unless(unless_it_has("moments"));
   o("beta1", beta1, "beta1 of Adam and related optimizers")

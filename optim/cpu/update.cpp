@@ -71,23 +71,24 @@ HWY_AFTER_NAMESPACE();
 namespace vitrine::optim::cpu {
 
 template <class Formula>
-void update(List& x, List& partners, const List& g, const Tensor& factor, List& states, Live<Formula> formula,
-            Live<int64_t> step) {
+void update(List& x, List& partners, const List& g, const Tensor& factor, List& states,
+            Live<Step<Formula>> step) {
   constexpr size_t kStates = kStatesOf<Formula>;
   update_pieces(Formula::kName, x, partners, [&](auto type, auto here, size_t i, int64_t at, size_t n) {
     using T = typename decltype(type)::type;
     std::array<StatePointer<T>, kStates> mine;
     for (uint32_t k = 0; k < kStates; ++k)
-      mine[k] = state_at<T>(states, i * kStates + k, at, rounding_key(static_cast<uint32_t>(step.value), k));
+      mine[k] =
+          state_at<T>(states, i * kStates + k, at, rounding_key(static_cast<uint32_t>(step.value.number), k));
     visit_gradient<T, decltype(here)>(g[i], factor, at, [&](auto grad) {
       VITRINE_DISPATCH(update_row<Formula, T, decltype(here), decltype(grad)>)
-      (here, grad, mine, n, formula.value);
+      (here, grad, mine, n, step.value.formula);
     });
   });
 }
 
 #define VITRINE_INSTANTIATE(Name) \
-  template void update(List&, List&, const List&, const Tensor&, List&, Live<formulas::Name>, Live<int64_t>);
+  template void update(List&, List&, const List&, const Tensor&, List&, Live<Step<formulas::Name>>);
 VITRINE_UPDATE_FORMULAS(VITRINE_INSTANTIATE)
 #undef VITRINE_INSTANTIATE
 

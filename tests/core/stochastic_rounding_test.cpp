@@ -6,10 +6,8 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <vector>
-
-#include "core/creation.h"
-#include "core/dtype.h"
+#include <set>
+#include <utility>
 
 using namespace vitrine;
 
@@ -62,8 +60,18 @@ TEST_CASE("random bits: each is set half of the time, on neighbouring elements, 
   check_balance([](uint32_t i) { return random_bits16(i, rounding_key(1, 1)); });
   check_balance([](uint32_t step) { return random_bits16(0, rounding_key(step, 0)); });
   check_balance([](uint32_t step) { return random_bits16(12345, rounding_key(step, 1)); });
+  const std::pair<uint32_t, uint32_t> others[] = {{2, 1}, {3, 0}, {3, 1}, {4, 2}};
+  for (const auto& [step, array] : others)
+    check_balance([&](uint32_t i) {
+      return random_bits16(i, rounding_key(2, 0)) ^ random_bits16(i, rounding_key(step, array));
+    });
   check_balance(
-      [](uint32_t i) { return random_bits16(i, rounding_key(2, 0)) ^ random_bits16(i, rounding_key(2, 1)); });
-  check_balance(
-      [](uint32_t i) { return random_bits16(i, rounding_key(2, 0)) ^ random_bits16(i, rounding_key(3, 0)); });
+      [](uint32_t i) { return random_bits16(i, rounding_key(2, 1)) ^ random_bits16(i, rounding_key(3, 0)); });
+}
+
+TEST_CASE("every array has a key of its own in every step") {
+  std::set<uint32_t> keys;
+  for (uint32_t step = 1; step <= 2000; ++step)
+    for (uint32_t array = 0; array < 3; ++array) keys.insert(rounding_key(step, array));
+  CHECK(keys.size() >= 5990);  // of 6000: a few of so many random words may be equal
 }

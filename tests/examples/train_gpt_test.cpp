@@ -99,6 +99,8 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
       {{"--momentum", "0.5"}, "--momentum: the optimizer adamw has none"},
       {{"--beta1", "0.5", "--optimizer", "rmsprop"}, "--beta1: the optimizer rmsprop has none"},
       {{"--beta2", "0.5", "--optimizer", "sgd"}, "--beta2: the optimizer sgd has none"},
+      {{"--moments", "float16"}, "--moments is float16, wanted float32 or bfloat16"},
+      {{"--moments", "bfloat16", "--optimizer", "lamb"}, "--moments: the optimizer lamb has none"},
       {{"--nesterov"}, "--nesterov: the optimizer adamw has none"},
       {{"--final-lr", "0.1", "--schedule", "noam"}, "--final-lr: the schedule noam has none"},
       {{"--attention", "qk_norm+cosine"}, "both change the norm of queries and keys"},

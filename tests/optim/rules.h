@@ -69,8 +69,10 @@ inline std::vector<std::pair<std::string, MakeOptimizer>> optimizer_rules(
        {"adagrad, falling rate",
         maker<Adagrad>(AdagradOptions{.lr = lr, .weight_decay = decay, .lr_decay = 0.1})},
        {"adadelta, its own rate", maker<Adadelta>(AdadeltaOptions{.weight_decay = decay})}});
-  // With moments in bfloat16: a state each of one, two and three, one of them not a mean.
-  for (const char* name : {"sgd", "adamw", "adamw, amsgrad"}) {
+  // Rules with one, two and three states, of which amsgrad's `largest`, the means of a centered
+  // RMSprop, and the weights of a rule that averages are no moments.
+  for (const char* name :
+       {"sgd", "adamw", "adamw, amsgrad", "rmsprop, centered", "muon", "schedule-free, warmed up"}) {
     const MakeOptimizer make =
         std::ranges::find(rules, name, &std::pair<std::string, MakeOptimizer>::first)->second;
     rules.emplace_back(std::string(name) + ", moments in bfloat16", [make](std::vector<Parameter> p) {

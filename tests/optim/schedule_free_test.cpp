@@ -66,6 +66,21 @@ TEST_CASE("the points of a rule that averages: there and back without a changed 
   CHECK(p.master().values() == before);
 }
 
+TEST_CASE("parameters that have taken different numbers of steps move to a point together") {
+  const Parameter p = parameter(DType::float32), late = parameter(DType::float32);
+  ScheduleFreeAdamW rule({p, late}, {.lr = 0.1});
+  rule.set_moments(DType::bfloat16);
+  for (uint64_t i = 0; i < 4; ++i) {
+    if (i >= 2) test::set_gradient(late, 20 + i);
+    step(rule, p, i);
+  }
+  const auto training = late.master().values();
+  rule.move_to(Point::evaluation);
+  CHECK(late.master().values() == rule.state(late, "average").values());
+  rule.load_state_dict(rule.state_dict());
+  CHECK(late.master().values() == training);
+}
+
 TEST_CASE("a checkpoint of either point continues at the training point with the same bits") {
   for (const Point point : {Point::training, Point::evaluation}) {
     const Parameter p = parameter(DType::float32);

@@ -249,6 +249,25 @@ TEST_CASE("options that an optimizer lacks are not compared, and those that it h
   CHECK_THROWS_WITH_AS(run.go("two", 4, "four"), doctest::Contains("the momentum of "), Error);
 }
 
+TEST_CASE("a run with moments in bfloat16 keeps them in its checkpoint, and goes on with the same bits") {
+  ResumedRun run;
+  run.options.moments = "bfloat16";
+  run.go("", 6, "whole");
+  run.go("", 2, "two");
+  run.go("two", 6, "six");
+  CHECK((read_text(run.folder / "six") == read_text(run.folder / "whole")));
+  size_t moments = 0;
+  for (const auto& [name, x] : read_safetensors(run.folder / "six").tensors)
+    if (name.find("/moment") != std::string::npos) {
+      ++moments;
+      CHECK(x.dtype() == DType::bfloat16);
+    }
+  CHECK(moments > 0);
+  run.options.moments = "float32";
+  CHECK_THROWS_WITH_AS(run.go("two", 6, "six"), doctest::Contains("two is bfloat16, of this run float32"),
+                       Error);
+}
+
 TEST_CASE("a run may be made longer where its learning rates so far are those of the longer run") {
   ResumedRun run;
   run.schedule = optim::constant(1e-2);
