@@ -40,7 +40,7 @@ double product_peak() {
 /// The part of one contender, run as a process: trains, and prints what PyTorch's twin prints, and
 /// what the product reaches.
 void run_process(const bench::Contest& contest) {
-  json result = bench::train(bench::size(contest.only), contest.precision, contest.clip);
+  json result = bench::train(contest.sizes().front(), contest.precision, contest.clip);
   // In each process, as the machine's speed comes and goes
   result["product"] =
       contest.precision.dtype == DType::bfloat16 ? product_peak<bfloat16>() : product_peak<float>();

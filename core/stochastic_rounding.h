@@ -19,8 +19,8 @@ VITRINE_HD inline uint32_t random_bits16(uint32_t i, uint32_t key) {
   return h >> 16;
 }
 
-/// The key of array number `array` in step number `step`. The number of the array is spread over all
-/// bits, so that no array gets the key that another has in another step.
+/// The key of array number `array` in step number `step`. The number of the array is spread over
+/// all bits, so that no array gets the key that another has in another step.
 VITRINE_HD inline uint32_t rounding_key(uint32_t step, uint32_t array) {
   const uint32_t apart = (array + 1) * 0x9e3779b9u;  // 2^32 over the golden ratio
   return random_bits16(step, apart) << 16 | random_bits16(~step, apart);
@@ -31,8 +31,8 @@ VITRINE_HD inline uint32_t rounding_key(uint32_t step, uint32_t array) {
 /// … 65535) is x. An x that bfloat16 has stays as it is. Gupta et al. 2015, section 3.
 ///
 /// Rounding to nearest would lose every update that is smaller than half of that distance: a mean
-/// that decays by 0.999 per step changes by about 2^−10 of itself, and the distance is at least 2^−8
-/// of x. Above the largest bfloat16, 3.39e38, the upper neighbour is infinity.
+/// that decays by 0.999 per step changes by about 2^−10 of itself, and the distance is at least
+/// 2^−8 of x. Above the largest bfloat16, 3.39e38, the upper neighbour is infinity.
 VITRINE_HD inline bfloat16 round_stochastically(float x, uint32_t bits) {
   const auto word = std::bit_cast<uint32_t>(x);
   const bool is_nan = (word & 0x7fffffffu) > 0x7f800000u;

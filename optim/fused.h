@@ -16,8 +16,8 @@ class FusedOptimizer : public Optimizer {
   template <class F>
   void step_elements(ParameterBatch& batch, F formula) const;
 
-  /// The state `name` of p: a mean that decays, of p's shape, that the kernel of update() writes. It
-  /// can be in 16 bits (set_moments).
+  /// The state `name` of p: a mean that decays, of p's shape, that the kernel of update() writes.
+  /// It can be in 16 bits (set_moments).
   static StateSlot moment(std::string name, const Parameter& p) {
     return {.name = std::move(name), .shape = p.shape(), .is_moment = true};
   }

@@ -72,11 +72,11 @@ class Optimizer {
   /// needs none; lists of different lengths; another shape.
   virtual void add_estimates(const std::vector<Parameter>& parameters, const std::vector<Tensor>& estimates);
 
-  /// Keeps the moments, which are means that decay, in this dtype: float32, or bfloat16, which takes
-  /// half the memory. bfloat16 is rounded stochastically (core/stochastic_rounding.h), so that small
-  /// changes add up to the right mean. Other states have the dtype of the parameter, and so have the
-  /// moments of float64 parameters. Errors: another dtype; a rule without moments; states that exist
-  /// already, from a step, set_state or load_state_dict.
+  /// Keeps the moments, which are means that decay, in this dtype: float32, or bfloat16, which
+  /// takes half the memory. bfloat16 is rounded stochastically (core/stochastic_rounding.h), so
+  /// that small changes add up to the right mean. Other states have the dtype of the parameter, and
+  /// so have the moments of float64 parameters. Errors: another dtype; a rule without moments;
+  /// states that exist already, from a step, set_state or load_state_dict.
   void set_moments(DType dtype);
   DType moments() const { return moments_; }
 

@@ -13,7 +13,14 @@
 namespace vitrine::bench {
 
 std::vector<Size> Contest::sizes() const {
-  return only.empty() ? bench::sizes() : std::vector<Size>{bench::size(only)};
+  std::vector<Size> all = only.empty() ? bench::sizes() : std::vector<Size>{bench::size(only)};
+  for (Size& s : all) {
+    s.model.mixer = mixer;
+    if (time == 0) continue;
+    s.steps = static_cast<int>(std::max<int64_t>(5, s.steps * s.batch * s.time / time));
+    s.batch = 1, s.time = s.model.context = time;
+  }
+  return all;
 }
 
 Contest parse_contest(const std::string& title, int argc, char** argv) {
@@ -21,6 +28,8 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
   Contest contest;
   int count = 2;
   app.add_option("--size", contest.only, "Only this size")->check(CLI::IsMember({"a", "b", "c"}));
+  app.add_option("--time", contest.time, "One sequence of this length in place of the size's batch")
+      ->check(CLI::PositiveNumber);
   app.add_option("--rounds", contest.rounds, "Processes of each contender, in turn")->capture_default_str();
   std::string dtype = "float32";
   app.add_option("--dtype", dtype, "What training computes in: float32 or bfloat16")
@@ -33,6 +42,7 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
   app.add_option("--moments", moments, "With --process: the dtype of AdamW's moments")
       ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->capture_default_str();
+  app.add_option("--mixer", contest.mixer, "With --process: the attention or mixer")->capture_default_str();
   app.add_option("--clip", contest.clip, "With --process: the maximum norm of gradients; 0: no clipping");
   app.add_option("--threads", count, "Threads of both")->capture_default_str();
   std::string isa;
@@ -57,8 +67,10 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
 
 std::vector<Contender> contenders(const Contest& contest, const Size& size, const std::string& task) {
   const std::string dtype(name(contest.precision.dtype));
-  std::vector<Contender> all = {{"Vitrine", fmt::format("{} --process --size {} --threads {} --dtype {}",
-                                                        this_program(), size.name, threads(), dtype)}};
+  const std::string length = contest.time > 0 ? fmt::format(" --time {}", contest.time) : "";
+  std::vector<Contender> all = {
+      {"Vitrine", fmt::format("{} --process --size {} --threads {} --dtype {}{}", this_program(), size.name,
+                              threads(), dtype, length)}};
   if (const std::string peer = pytorch("gpt.py"); !peer.empty()) {
     const std::string command = fmt::format("{} {} --dtype {} {}", peer, task, dtype, arguments(size));
     all.push_back({"eager", command});

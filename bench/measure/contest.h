@@ -13,12 +13,15 @@ namespace vitrine::bench {
 
 struct Contest {
   std::string only;  ///< a size; empty: all
+  int64_t time = 0;  ///< of one sequence in place of the size's batch; 0: as the size has it
   int rounds = 5;
   Precision precision = {};
-  double clip = 0;  ///< the maximum norm of gradients; 0: no clipping
+  double clip = 0;                 ///< the maximum norm of gradients; 0: no clipping
+  std::string mixer = "standard";  ///< of the model, for a process of Vitrine
   /// This program is to run one contender, for the size `only`, and to print what it measured
   bool process = false;
 
+  /// The sizes that are asked for, with the mixer and the length of sequences.
   std::vector<Size> sizes() const;
 };
 

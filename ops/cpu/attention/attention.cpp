@@ -27,9 +27,11 @@ template <class S>
 struct ForwardHead {
   using T = AccumulatorOf<S>;
   KeyBlocks<S, Use::packed_keys> keys{Trans::yes};
-  KeyBlocks<S, Use::packed_values> values{Trans::no};  // not for LASER, which has a tile's values
-  HeadRows<S> v{}, y{}, error{};                       // `error`: null, or what y loses by rounding
-  HeadRows<T> sums{};                                  // null, or for LASER's sums
+  LaserHead<S> laser;
+  /// v, or F of LASER. LASER has another F for each tile if the head has none.
+  KeyBlocks<S, Use::packed_values> values{Trans::no};
+  HeadRows<S> v{}, y{}, error{};  // `error`: null, or what y loses by rounding
+  HeadRows<T> sums{};             // null, or for LASER's sums
   T* lse = nullptr;
   int64_t channels = 0;
 };
@@ -46,11 +48,11 @@ class ForwardTile {
   void run() {
     running_.fill({-kInfinity<T>, 0, 0, 1});
     if (head_.form.read == AttentionRead::mean) {
-      for_each_block([&](int64_t j, int64_t n, T beta) {
-        const S* const weights = block_weights(j, n);
-        io_.values.multiply(tile_.rows(), T(1), weights, stride_, j, n, beta, sums_.data, sums_.stride);
-      });
+      sum_head_values();
       finish_mean();
+    } else if (io_.laser.is_shared()) {
+      sum_head_values();
+      finish_laser(io_.laser.anchors());
     } else {
       LaserTile<S> laser(head_, tile_, io_.v, io_.channels);
       for_each_block([&](int64_t j, int64_t n, T beta) {
@@ -58,11 +60,19 @@ class ForwardTile {
         gemm<S, T>(Trans::no, Trans::no, tile_.rows(), io_.channels, n, T(1), weights, stride_,
                    laser.values(j, n), io_.channels, beta, sums_.data, sums_.stride);
       });
-      for (int64_t r = 0; r < tile_.rows(); ++r) finish_laser(r, laser);
+      finish_laser(laser.anchors());
     }
   }
 
  private:
+  /// The sums of the weights times the head's values.
+  void sum_head_values() {
+    for_each_block([&](int64_t j, int64_t n, T beta) {
+      const S* const weights = block_weights(j, n);
+      io_.values.multiply(tile_.rows(), T(1), weights, stride_, j, n, beta, sums_.data, sums_.stride);
+    });
+  }
+
   /// The sums of the tile's rows are LASER's, or y itself where it is wide, or a buffer.
   HeadRows<T> place_of_sums() const {
     if (io_.sums.data != nullptr) return {io_.sums.row(tile_.begin), io_.sums.stride};
@@ -125,17 +135,22 @@ class ForwardTile {
                sums_.data, sums_.stride, factor.data());
   }
 
-  void finish_laser(int64_t r, LaserTile<S>& laser) {
-    const int64_t i = tile_.begin + r;
-    S* const y = io_.y.row(i);
-    T* const sums = sums_.row(r);
-    const T factor = inverse_total(r);
-    vecmath::scale(sums, sums, factor, io_.channels);
-    if (factor == 0) return std::fill_n(y, io_.channels, S(0)), void();
-    laser_finish(y, sums, laser.anchor(), laser.delta(), io_.channels);
-    const auto channels = laser.out_of_range(sums, head_.last_key(i) - head_.first_key(i));
-    for (const ExactRead<T>& read : read_exactly(head_, i, channels, io_.v))
-      y[read.channel] = static_cast<S>(read.largest + std::log(read.total) - io_.lse[i]);
+  void finish_laser(const LaserAnchors<T>& laser) {
+    for (int64_t r = 0; r < tile_.rows(); ++r) {
+      const int64_t i = tile_.begin + r;
+      S* const y = io_.y.row(i);
+      T* const sums = sums_.row(r);
+      const T factor = inverse_total(r);
+      vecmath::scale(sums, sums, factor, io_.channels);
+      if (factor == 0) {
+        std::fill_n(y, io_.channels, S(0));
+        continue;
+      }
+      laser_finish(y, sums, laser.anchor.data(), laser.deltas(), io_.channels);
+      const auto channels = laser.out_of_range(sums, head_.last_key(i) - head_.first_key(i));
+      for (const ExactRead<T>& read : read_exactly(head_, i, channels, io_.v))
+        y[read.channel] = static_cast<S>(read.largest + std::log(read.total) - io_.lse[i]);
+    }
   }
 
   const AttentionHead<S>& head_;
@@ -173,7 +188,10 @@ void forward(Tensor& y, Tensor& lse, Tensor& kept, const Tensor& q, const Tensor
                      packed = batch * heads + key_head;
                      io.v = HeadRows<S>::of(v, batch, key_head);
                      io.keys.refer_to(head.k, head.keys, head.size, packs_keys(head));
-                     io.values.refer_to(io.v, head.keys, io.channels, packs_keys(head) && !laser);
+                     if (laser) io.laser.refer_to(head, io.v, io.channels);
+                     const bool shared = io.laser.is_shared();
+                     io.values.refer_to(shared ? io.laser.values() : io.v, head.keys, io.channels,
+                                        packs_keys(head) && (!laser || shared));
                    }
                    io.y = HeadRows<S>::of(y, batch, h);
                    if (kept.defined() && laser) io.sums = HeadRows<T>::of(kept, batch, h);

@@ -57,11 +57,13 @@ struct Gradients {
   using T = AccumulatorOf<S>;
   KeyBlocks<S, Use::packed_keys> keys{Trans::yes};
   KeyBlocks<S, Use::packed_key_rows> key_rows{Trans::no};
-  KeyBlocks<S, Use::packed_values> values{Trans::yes};  // not for LASER, which has a tile's values
+  LaserHead<S> laser;
+  /// v, or F of LASER. LASER has another F for each tile if the head has none.
+  KeyBlocks<S, Use::packed_values> values{Trans::yes};
   HeadRows<S> v{}, dy{}, dq{};
   HeadRows<S> y{}, error{};  // of a mean: y, and what it lost by rounding (null for nothing)
   HeadRows<T> sums{};        // of LASER
-  HeadRows<T> dk{}, dv{};
+  HeadRows<T> dk{}, dv{};    // dv: Pᵀ·H until the end, if LASER has an F of the head
   const T* lse = nullptr;
   const T* dlse = nullptr;  // null for 0
   T* dbias = nullptr;       // [Tq, Tk], or null
@@ -91,7 +93,12 @@ class BackwardTile {
     dq_ = dq.rows();
     if (tile_.first < tile_.last) {
       queries_ = packed_rows<Use::packed_queries>(head_.q.row(tile_.begin), head_.q.stride, head_.size);
-      head_.form.read == AttentionRead::laser ? run_laser() : run_mean();
+      if (head_.form.read == AttentionRead::mean)
+        run_mean();
+      else if (g_.laser.is_shared())
+        run_laser_of_head();
+      else
+        run_laser_of_tile();
     }
     dq.finish();
   }
@@ -108,21 +115,31 @@ class BackwardTile {
       if (g_.error.data != nullptr)
         correction_[r] += vecmath::dot(g_.dy.row(i), g_.error.row(i), g_.channels);
     }
-    cotangents_ = packed_rows<Use::packed_cotangents>(g_.dy.row(tile_.begin), g_.dy.stride, g_.channels);
+    add_gradients({g_.dy.row(tile_.begin), g_.dy.stride}, all_keys ? nullptr : correction_.data());
+  }
+
+  void run_laser_of_head() {
+    std::vector<S> h(static_cast<size_t>(tile_.rows() * g_.channels), S(0));
+    laser_cotangents(g_.laser.anchors(), h.data());
+    add_gradients({h.data(), g_.channels}, correction_.data());
+  }
+
+  /// Adds the tile's gradients, where the head's values had the cotangents dy.
+  void add_gradients(HeadRows<S> dy, const T* correction) {
+    cotangents_ = packed_rows<Use::packed_cotangents>(dy.data, dy.stride, g_.channels);
     for_each_block([&](int64_t j, int64_t n) {
       compute_scores(j, n);
-      g_.values.multiply(tile_.rows(), T(1), g_.dy.row(tile_.begin), g_.dy.stride, j, n, T(0), dscores_,
-                         stride_);
-      score_gradients(j, n, all_keys ? nullptr : correction_.data(), nullptr);
+      g_.values.multiply(tile_.rows(), T(1), dy.data, dy.stride, j, n, T(0), dscores_, stride_);
+      score_gradients(j, n, correction, nullptr);
       add_products(weights_, cotangents_, n, T(1), g_.dv.row(j), g_.dv.stride);
       add_query_and_key_gradients(j, n);
     });
   }
 
-  void run_laser() {
+  void run_laser_of_tile() {
     LaserTile<S> laser(head_, tile_, g_.v, g_.channels);
     std::vector<S> h(static_cast<size_t>(tile_.rows() * g_.channels), S(0));
-    const std::vector<ExactRead<T>> repairs = laser_cotangents(laser, h.data());
+    const std::vector<ExactRead<T>> repairs = laser_cotangents(laser.anchors(), h.data());
     cotangents_ = packed_rows<Use::packed_cotangents>(h.data(), g_.channels, g_.channels);
     T* const product = thread_buffer<T, Use::products>(tile_.keys() * g_.channels);
     T* const exact = repairs.empty() ? nullptr : thread_buffer<T, Use::exact>(tile_.rows() * stride_);
@@ -136,7 +153,7 @@ class BackwardTile {
       add_products(weights_, cotangents_, n, T(0), product, g_.channels);
       for (int64_t r = 0; r < n; ++r)
         laser_add_value_gradient(g_.dv.row(j + r), product + r * g_.channels, values + r * g_.channels,
-                                 laser.delta(), g_.channels);
+                                 laser.anchors().delta.data(), g_.channels);
       add_query_and_key_gradients(j, n);
     });
   }
@@ -194,14 +211,14 @@ class BackwardTile {
   }
 
   /// Computes H and D of LASER; returns the elements that the forward read exactly.
-  std::vector<ExactRead<T>> laser_cotangents(const LaserTile<S>& laser, S* cotangents) {
+  std::vector<ExactRead<T>> laser_cotangents(const LaserAnchors<T>& laser, S* cotangents) {
     std::vector<ExactRead<T>> repairs;
     for (int64_t r = 0; r < tile_.rows(); ++r) {
       const int64_t i = tile_.begin + r;
       if (g_.lse[i] == -kInfinity<T>) continue;
       S* const h = cotangents + r * g_.channels;
       const T* const sums = g_.sums.row(i);
-      correction_[r] = laser_cotangent(h, g_.dy.row(i), sums, laser.delta(), g_.channels);
+      correction_[r] = laser_cotangent(h, g_.dy.row(i), sums, laser.delta.data(), g_.channels);
       const auto channels = laser.out_of_range(sums, head_.last_key(i) - head_.first_key(i));
       for (const int64_t d : channels) {
         // Rounding of h must not move what is subtracted from an exact term.
@@ -269,7 +286,10 @@ void backward(Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias, const Tensor& d
           const bool packs = packs_keys(head);
           g.keys.refer_to(head.k, head.keys, head.size, packs);
           g.key_rows.refer_to(head.k, head.keys, head.size, packs);
-          g.values.refer_to(g.v, head.keys, g.channels, packs && !laser);
+          if (laser) g.laser.refer_to(head, g.v, g.channels);
+          const bool shared = g.laser.is_shared();
+          g.values.refer_to(shared ? g.laser.values() : g.v, head.keys, g.channels,
+                            packs && (!laser || shared));
         }
         g.dy = rows(dy, h), g.dq = rows(dq, h);
         if (laser) g.sums = HeadRows<T>::of(kept, batch, h);
@@ -282,6 +302,7 @@ void backward(Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias, const Tensor& d
         for (int64_t tile = 0; tile < tiles_of(queries); ++tile)
           BackwardTile<S>(head, query_tile(head, tile), g).run();
       }
+      if (g.laser.is_shared()) g.laser.finish_value_gradients(g.dv);
       key_sums.finish(), value_sums.finish();
     }
   });

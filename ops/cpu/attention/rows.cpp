@@ -12,13 +12,16 @@ namespace vitrine {
 namespace HWY_NAMESPACE {
 namespace {
 
-template <class S>
-void laser_extend_range(AccumulatorOf<S>* low, AccumulatorOf<S>* high, const S* v, size_t n) {
-  using V = Vec<AccumulatorOf<S>>;
-  map(
-      n, low, [](V a, V b) HWY_ATTR { return min(a, b); }, low, v);
-  map(
-      n, high, [](V a, V b) HWY_ATTR { return max(a, b); }, high, v);
+template <class S, class T = AccumulatorOf<S>>
+void laser_extend_range(T* low, T* high, const S* v, int64_t stride, int64_t rows, size_t n) {
+  for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
+    Vec<T> a = get(low), b = get(high);
+    for (int64_t r = 0; r < rows; ++r) {
+      const Vec<T> x = get(v + r * stride);
+      a = min(a, x), b = max(b, x);
+    }
+    put(low, a), put(high, b);
+  });
 }
 
 template <class T>
@@ -40,6 +43,9 @@ void laser_anchor(T* c, T* delta, const T* low, const T* high, size_t n) {
 template <class S, class T = AccumulatorOf<S>>
 void laser_values(S* f, const S* v, const T* c, const T* delta, size_t n) {
   using V = Vec<T>;
+  if (delta == nullptr)
+    return map(
+        n, f, [](V x, V a) HWY_ATTR { return expm1(x - a); }, v, c);
   map(
       n, f, [](V x, V a, V d) HWY_ATTR { return select(d == V(T(0)), exp(x - a), expm1(x - a)); }, v, c,
       delta);
@@ -48,6 +54,9 @@ void laser_values(S* f, const S* v, const T* c, const T* delta, size_t n) {
 template <class S, class T = AccumulatorOf<S>>
 void laser_finish(S* y, const T* sum, const T* c, const T* delta, size_t n) {
   using V = Vec<T>;
+  if (delta == nullptr)
+    return map(
+        n, y, [](V x, V a) HWY_ATTR { return a + log1p(x); }, sum, c);
   map(
       n, y, [](V x, V a, V d) HWY_ATTR { return a + select(d == V(T(0)), log(x), log1p(x)); }, sum, c, delta);
 }
@@ -55,19 +64,30 @@ void laser_finish(S* y, const T* sum, const T* c, const T* delta, size_t n) {
 template <class S, class T = AccumulatorOf<S>>
 T laser_cotangent(S* h, const S* dy, const T* sum, const T* delta, size_t n) {
   using V = Vec<T>;
-  map(
-      n, h, [](V up, V x, V d) HWY_ATTR { return up / (d + x); }, dy, sum, delta);
   // What is subtracted from products of h must have its rounding. Where h overflows, the sum is
   // read exactly.
-  if constexpr (!std::is_same_v<S, T>)
-    return map_sum<T>(
-        n,
-        [](V up, V x)
-            HWY_ATTR { return select(abs(up) <= V(std::numeric_limits<T>::max()), up * x, V(T(0))); },
-        h, sum);
+  if constexpr (!std::is_same_v<S, T>) {
+    V total(T(0));
+    for_each_vector<T>(n, [&](auto get, auto put) HWY_ATTR {
+      const V x = get(sum);
+      put(h, get(dy) / (get(delta) + x));
+      const V rounded = get(static_cast<const S*>(h));
+      total += select(abs(rounded) <= V(std::numeric_limits<T>::max()), rounded * x, V(T(0)));
+    });
+    return reduce_sum(total);
+  }
+  map(
+      n, h, [](V up, V x, V d) HWY_ATTR { return up / (d + x); }, dy, sum, delta);
   return map_sum<T>(
       n, [](V up, V x, V d) HWY_ATTR { return up * select(d == V(T(0)), V(T(1)), x / (d + x)); }, dy, sum,
       delta);
+}
+
+template <class S, class T = AccumulatorOf<S>>
+void laser_scale_value_gradient(T* dv, const S* f, const T* delta, size_t n) {
+  using V = Vec<T>;
+  map(
+      n, dv, [](V x, V b, V d) HWY_ATTR { return x * (b + d); }, dv, f, delta);
 }
 
 template <class S, class T = AccumulatorOf<S>>
@@ -86,8 +106,9 @@ HWY_AFTER_NAMESPACE();
 namespace vitrine::cpu {
 
 template <class S>
-void laser_extend_range(AccumulatorOf<S>* low, AccumulatorOf<S>* high, const S* v, size_t n) {
-  VITRINE_DISPATCH(laser_extend_range<S>)(low, high, v, n);
+void laser_extend_range(AccumulatorOf<S>* low, AccumulatorOf<S>* high, const S* v, int64_t stride,
+                        int64_t rows, size_t n) {
+  VITRINE_DISPATCH(laser_extend_range<S>)(low, high, v, stride, rows, n);
 }
 template <class T>
 void laser_anchor(T* c, T* delta, const T* low, const T* high, size_t n) {
@@ -108,16 +129,21 @@ AccumulatorOf<S> laser_cotangent(S* h, const S* dy, const AccumulatorOf<S>* sum,
   return VITRINE_DISPATCH(laser_cotangent<S>)(h, dy, sum, delta, n);
 }
 template <class S>
+void laser_scale_value_gradient(AccumulatorOf<S>* dv, const S* f, const AccumulatorOf<S>* delta, size_t n) {
+  VITRINE_DISPATCH(laser_scale_value_gradient<S>)(dv, f, delta, n);
+}
+template <class S>
 void laser_add_value_gradient(AccumulatorOf<S>* dv, const AccumulatorOf<S>* t, const S* f,
                               const AccumulatorOf<S>* delta, size_t n) {
   VITRINE_DISPATCH(laser_add_value_gradient<S>)(dv, t, f, delta, n);
 }
 
-#define VITRINE_LASER(S, T)                                                \
-  template void laser_extend_range<S>(T*, T*, const S*, size_t);           \
-  template void laser_values<S>(S*, const S*, const T*, const T*, size_t); \
-  template void laser_finish<S>(S*, const T*, const T*, const T*, size_t); \
-  template T laser_cotangent<S>(S*, const S*, const T*, const T*, size_t); \
+#define VITRINE_LASER(S, T)                                                        \
+  template void laser_extend_range<S>(T*, T*, const S*, int64_t, int64_t, size_t); \
+  template void laser_values<S>(S*, const S*, const T*, const T*, size_t);         \
+  template void laser_finish<S>(S*, const T*, const T*, const T*, size_t);         \
+  template T laser_cotangent<S>(S*, const S*, const T*, const T*, size_t);         \
+  template void laser_scale_value_gradient<S>(T*, const S*, const T*, size_t);     \
   template void laser_add_value_gradient<S>(T*, const T*, const S*, const T*, size_t);
 VITRINE_LASER(float, float)
 VITRINE_LASER(double, double)

@@ -1,9 +1,11 @@
 #include "ops/cpu/attention/tile.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "core/simd/row_functions.h"
+#include "ops/cpu/attention/key_blocks.h"
 #include "ops/cpu/attention/rows.h"
 
 namespace vitrine::cpu {
@@ -11,6 +13,31 @@ namespace {
 
 template <class T>
 constexpr T kInfinity = std::numeric_limits<T>::infinity();
+
+/// The anchors for the keys [first, last) for which sees(j) holds. Without such a key the weights
+/// of all rows are 0, and any anchor will do.
+template <class S, class Sees>
+LaserAnchors<AccumulatorOf<S>> anchors_of(HeadRows<S> v, int64_t channels, int64_t first, int64_t last,
+                                          Sees sees) {
+  using T = AccumulatorOf<S>;
+  LaserAnchors<T> all{std::vector<T>(channels), std::vector<T>(channels)};
+  std::vector<T> low(channels, kInfinity<T>), high(channels, -kInfinity<T>);
+  bool any = false;
+  for (int64_t j = first; j < last;) {
+    int64_t end = j;
+    while (end < last && sees(end)) ++end;
+    laser_extend_range(low.data(), high.data(), v.row(j), v.stride, end - j, channels);
+    any = any || end > j;
+    j = end + 1;
+  }
+  if (!any) return all;
+  laser_anchor(all.anchor.data(), all.delta.data(), low.data(), high.data(), channels);
+  for (int64_t d = 0; d < channels; ++d)
+    if (const T range = high[d] - low[d]; !(range <= all.range))
+      all.range = std::isnan(range) ? kInfinity<T> : range;
+  all.wide = std::ranges::find(all.delta, T(0)) != all.delta.end();
+  return all;
+}
 
 }  // namespace
 
@@ -65,7 +92,7 @@ void finish_scores(const AttentionHead<S>& head, int64_t i, int64_t rows, int64_
 
 template <class S>
 LaserTile<S>::LaserTile(const AttentionHead<S>& head, const QueryTile& tile, HeadRows<S> v, int64_t channels)
-    : v_(v), channels_(channels), first_(tile.first), anchor_(channels), delta_(channels) {
+    : v_(v), channels_(channels), first_(tile.first) {
   if (head.allowed != nullptr || head.bias != nullptr) {
     seen_.assign(static_cast<size_t>(std::max<int64_t>(0, tile.last - tile.first)), false);
     for (int64_t j = tile.first; j < tile.last; ++j)
@@ -73,16 +100,8 @@ LaserTile<S>::LaserTile(const AttentionHead<S>& head, const QueryTile& tile, Hea
         if (j >= head.first_key(i) && j < head.last_key(i) && head.may_weigh(i, j))
           seen_[static_cast<size_t>(j - first_)] = true;
   }
-  std::vector<T> low(channels, kInfinity<T>), high(channels, -kInfinity<T>);
-  bool any = false;
-  for (int64_t j = tile.first; j < tile.last; ++j)
-    if (seen_.empty() || seen_[static_cast<size_t>(j - first_)]) {
-      laser_extend_range(low.data(), high.data(), v.row(j), channels);
-      any = true;
-    }
-  if (!any) return;  // the weights of all rows are 0
-  laser_anchor(anchor_.data(), delta_.data(), low.data(), high.data(), channels);
-  wide_ = std::find(delta_.begin(), delta_.end(), T(0)) != delta_.end();
+  anchors_ = anchors_of(v, channels, tile.first, tile.last,
+                        [&](int64_t j) { return seen_.empty() || seen_[static_cast<size_t>(j - first_)]; });
 }
 
 template <class S>
@@ -91,7 +110,7 @@ const S* LaserTile<S>::values(int64_t j, int64_t n) {
   for (int64_t r = 0; r < n; ++r) {
     S* const f = values + r * channels_;
     if (seen_.empty() || seen_[static_cast<size_t>(j + r - first_)]) {
-      laser_values(f, v_.row(j + r), anchor_.data(), delta_.data(), channels_);
+      laser_values(f, v_.row(j + r), anchors_.anchor.data(), anchors_.deltas(), channels_);
     } else {
       std::fill_n(f, channels_, S(0));
     }
@@ -122,13 +141,34 @@ std::vector<ExactRead<AccumulatorOf<S>>> read_exactly(const AttentionHead<S>& he
   return reads;
 }
 
-template <class S>
-std::vector<int64_t> LaserTile<S>::out_of_range(const T* sums, int64_t keys) const {
+template <class T>
+std::vector<int64_t> LaserAnchors<T>::out_of_range(const T* sums, int64_t keys) const {
   constexpr T kTrusted = T(1.67e-5);  // e⁻¹¹
   std::vector<int64_t> channels;
-  for (int64_t d = 0; wide_ && d < channels_; ++d)
-    if (delta_[d] == 0 && !(sums[d] >= static_cast<T>(keys) * kTrusted)) channels.push_back(d);
+  for (size_t d = 0; wide && d < delta.size(); ++d)
+    if (delta[d] == 0 && !(sums[d] >= static_cast<T>(keys) * kTrusted))
+      channels.push_back(static_cast<int64_t>(d));
   return channels;
+}
+
+template <class S>
+void LaserHead<S>::refer_to(const AttentionHead<S>& head, HeadRows<S> v, int64_t channels) {
+  shared_ = false;
+  if (head.allowed != nullptr || head.bias != nullptr || !packs_keys(head)) return;
+  seen_ = head.last_key(head.queries - 1);
+  anchors_ = anchors_of(v, channels, 0, seen_, [](int64_t) { return true; });
+  shared_ = anchors_.range <= static_cast<T>(kShared);
+  if (!shared_) return;
+  values_ = {thread_buffer<S, Use::values>(head.keys * channels), channels};
+  for (int64_t j = 0; j < seen_; ++j)
+    laser_values(values_.row(j), v.row(j), anchors_.anchor.data(), anchors_.deltas(), channels);
+}
+
+template <class S>
+void LaserHead<S>::finish_value_gradients(HeadRows<T> dv) const {
+  const auto channels = static_cast<int64_t>(anchors_.delta.size());
+  for (int64_t j = 0; j < seen_; ++j)
+    laser_scale_value_gradient(dv.row(j), values_.row(j), anchors_.delta.data(), channels);
 }
 
 #define VITRINE_ATTENTION_TILE(S, T)                                                         \
@@ -136,10 +176,13 @@ std::vector<int64_t> LaserTile<S>::out_of_range(const T* sums, int64_t keys) con
   template std::vector<ExactRead<T>> read_exactly(const AttentionHead<S>&, int64_t,          \
                                                   const std::vector<int64_t>&, HeadRows<S>); \
   template class LaserTile<S>;                                                               \
+  template class LaserHead<S>;                                                               \
   template void finish_scores(const AttentionHead<S>&, int64_t, int64_t, int64_t, int64_t, T*, int64_t, T*);
 VITRINE_ATTENTION_TILE(float, float)
 VITRINE_ATTENTION_TILE(double, double)
 VITRINE_ATTENTION_TILE(bfloat16, float)
 #undef VITRINE_ATTENTION_TILE
+template struct LaserAnchors<float>;
+template struct LaserAnchors<double>;
 
 }  // namespace vitrine::cpu

@@ -149,8 +149,21 @@ class VisibleRows {
   ScoreRows at_;
 };
 
-/// The anchors of LASER for a tile, and the values F that the attention weights multiply
-/// (ops/cpu/attention/rows.h).
+/// The anchors c and δ of LASER, one of each channel (ops/cpu/attention/rows.h).
+template <class T>
+struct LaserAnchors {
+  std::vector<T> anchor, delta;
+  T range = 0;        ///< the largest distance between two values of a channel; infinite for NaN
+  bool wide = false;  ///< δ is 0 in a channel
+
+  /// δ, or null if it is 1 in every channel.
+  const T* deltas() const { return wide ? delta.data() : nullptr; }
+  /// The channels whose sums Σ a·F for a query are too small to be accurate, because their values
+  /// are too far apart.
+  std::vector<int64_t> out_of_range(const T* sums, int64_t keys) const;
+};
+
+/// The anchors of LASER for a tile, and the values F that the attention weights multiply.
 template <class S>
 class LaserTile {
   using T = AccumulatorOf<S>;
@@ -159,18 +172,40 @@ class LaserTile {
   LaserTile(const AttentionHead<S>& head, const QueryTile& tile, HeadRows<S> v, int64_t channels);
   /// F of keys [j, j + n), with rows `channels` apart; 0 for keys that no query of the tile sees.
   const S* values(int64_t j, int64_t n);
-  const T* anchor() const { return anchor_.data(); }
-  const T* delta() const { return delta_.data(); }
-  /// The channels whose sums Σ a·F for a query are too small to be accurate, because their values
-  /// are too far apart.
-  std::vector<int64_t> out_of_range(const T* sums, int64_t keys) const;
+  const LaserAnchors<T>& anchors() const { return anchors_; }
 
  private:
   HeadRows<S> v_;
   int64_t channels_, first_;
   std::vector<bool> seen_;  // keys from first_ on; empty means all
-  std::vector<T> anchor_, delta_;
-  bool wide_ = false;
+  LaserAnchors<T> anchors_;
+};
+
+/// The anchors of LASER for all tiles of a head, and F of all its keys, which are then computed and
+/// packed once, as the values of a mean are. Only for heads whose keys are packed and whose values
+/// in a channel are within kShared of each other, because a query loses precision to values that it
+/// does not see; and without a mask or a bias, which can hide a key from all queries.
+template <class S>
+class LaserHead {
+  using T = AccumulatorOf<S>;
+  static constexpr double kShared = 16;
+
+ public:
+  /// Refers to the values v of a head from now on.
+  void refer_to(const AttentionHead<S>& head, HeadRows<S> v, int64_t channels);
+  bool is_shared() const { return shared_; }
+  /// F of all keys. It is in the thread's buffer for values, so only one object of a type may be in
+  /// use on a thread.
+  HeadRows<S> values() const { return values_; }
+  const LaserAnchors<T>& anchors() const { return anchors_; }
+  /// From the gradients of F to those of the values: dv ← dv·(F + δ).
+  void finish_value_gradients(HeadRows<T> dv) const;
+
+ private:
+  bool shared_ = false;
+  int64_t seen_ = 0;  // the number of keys that a query sees
+  HeadRows<S> values_{};
+  LaserAnchors<T> anchors_;
 };
 
 /// An element of LASER's output that the tile's anchor cannot represent: query i, a channel, and

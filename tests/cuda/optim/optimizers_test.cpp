@@ -97,8 +97,8 @@ TEST_CASE("three steps of every optimizer") {
       REQUIRE(got.size() == want.size());
       for (size_t i = 0; i < want.size(); ++i) {
         REQUIRE(got[i].dtype() == want[i].dtype());
-        const double limit =
-            name.starts_with("muon") ? 1e4 : 4;  // products of matrices, which raise small singular values
+        // Muon's products of matrices raise small singular values.
+        const double limit = name.starts_with("muon") ? 1e4 : 4;
         CHECK(spec::distance(got[i].values(), want[i].values(), 1e-3) <= limit * epsilon(want[i].dtype()));
       }
       // The threads of these rules wait for each other
