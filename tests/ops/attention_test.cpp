@@ -193,22 +193,23 @@ TEST_CASE("the future has no influence: not on a bit of a mean, and on LASER onl
 
 TEST_CASE("a masked key has no influence, however large its values, and gets no gradient") {
   const Tensor allowed = less(arange(0, 9), full({}, 7, DType::int64));  // the last two are padding
-  for (const auto& [read, by_bias] : {std::pair{AttentionRead::mean, false},
-                                      {AttentionRead::laser, false},
-                                      {AttentionRead::mean, true},
-                                      {AttentionRead::laser, true}}) {
-    AttentionInputs x = inputs(2, 1, 6, 9, 4, DType::float32);
-    AttentionOptions o;
-    o.read = read;
-    (by_bias ? o.bias : o.allowed) = by_bias ? where(allowed, zeros({9}), -INFINITY) : allowed;
-    const auto before = value_and_gradients(attention, x, o);
-    x.v = clone(x.v);
-    for (int64_t j = 7; j < 9; ++j)
-      for (int64_t d = 0; d < 5; ++d) x.v.data<float>()[j * 5 + d] = 3e4f;
-    const auto after = value_and_gradients(attention, x, o);
-    for (size_t i = 0; i < before.size(); ++i) CHECK(before[i].values() == after[i].values());
-    for (const double e : slice(after[3], 2, 7, 9).values()) CHECK(e == 0);
-  }
+  for (const AttentionRead read : kReads)
+    for (const bool by_bias : {false, true})
+      for (const int64_t queries : {6, 70})  // one tile of queries, and several
+        for (const float value : {2.0f, 3e4f}) {
+          INFO(queries, " queries, ", value, by_bias ? ", by a bias" : "");
+          AttentionInputs x = inputs(2, 1, queries, 9, 4, DType::float32);
+          AttentionOptions o;
+          o.read = read;
+          (by_bias ? o.bias : o.allowed) = by_bias ? where(allowed, zeros({9}), -INFINITY) : allowed;
+          const auto before = value_and_gradients(attention, x, o);
+          x.v = clone(x.v);
+          for (int64_t j = 7; j < 9; ++j)
+            for (int64_t d = 0; d < 5; ++d) x.v.data<float>()[j * 5 + d] += value;
+          const auto after = value_and_gradients(attention, x, o);
+          for (size_t i = 0; i < before.size(); ++i) CHECK(before[i].values() == after[i].values());
+          for (const double e : slice(after[3], 2, 7, 9).values()) CHECK(e == 0);
+        }
 }
 
 TEST_CASE("LASER takes nothing from a hidden key's value, be it NaN, where visible ones lie far apart") {
