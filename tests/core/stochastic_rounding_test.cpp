@@ -7,7 +7,6 @@
 #include <cmath>
 #include <limits>
 #include <set>
-#include <utility>
 
 using namespace vitrine;
 
@@ -60,11 +59,10 @@ TEST_CASE("random bits: each is set half of the time, on neighbouring elements, 
   check_balance([](uint32_t i) { return random_bits16(i, rounding_key(1, 1)); });
   check_balance([](uint32_t step) { return random_bits16(0, rounding_key(step, 0)); });
   check_balance([](uint32_t step) { return random_bits16(12345, rounding_key(step, 1)); });
-  const std::pair<uint32_t, uint32_t> others[] = {{2, 1}, {3, 0}, {3, 1}, {4, 2}};
-  for (const auto& [step, array] : others)
-    check_balance([&](uint32_t i) {
-      return random_bits16(i, rounding_key(2, 0)) ^ random_bits16(i, rounding_key(step, array));
-    });
+  for (const uint32_t other :
+       {rounding_key(2, 1), rounding_key(3, 0), rounding_key(3, 1), rounding_key(4, 2)})
+    check_balance(
+        [other](uint32_t i) { return random_bits16(i, rounding_key(2, 0)) ^ random_bits16(i, other); });
   check_balance(
       [](uint32_t i) { return random_bits16(i, rounding_key(2, 1)) ^ random_bits16(i, rounding_key(3, 0)); });
 }
