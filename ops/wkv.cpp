@@ -12,6 +12,7 @@
 #include "ops/kernels.h"
 #include "ops/operands.h"
 #include "ops/reduce.h"
+#include "ops/softmax.h"
 #include "ops/view.h"
 
 namespace vitrine {
@@ -58,7 +59,7 @@ WkvStates define::wkv(const Tensor& k0, const Tensor& v0, const Tensor& decay, c
     ys.push_back(mean + sigmoid(s.bonus + k - log_weight) * (v - mean));
     const Tensor left = log_weight + s.decay;
     mean = mean + sigmoid(k - left) * (v - mean);
-    log_weight = maximum(left, k) + log1p(exp(neg(abs(left - k))));  // log(e^left + e^k)
+    log_weight = vitrine::log_sum_exp(stack({left, k}, 0), {0});
   }
   return {ys.empty() ? s.v : cast(stack(ys, 1), s.dtype), {mean, log_weight}};
 }

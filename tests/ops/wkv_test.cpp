@@ -81,6 +81,14 @@ TEST_CASE("weights of any size: a value that weighs nothing changes nothing") {
   CHECK(wkv(tensor({1e30, -1e30, 3}, {1, 3, 1}), v, zero, zero).y.values()[2] == 1);
 }
 
+TEST_CASE("second derivatives where the weights of the past and of a position are equal") {
+  // After the decay of −½, the weight of the first position is exactly that of the second one.
+  const Tensor k = tensor({1, 0.5, 0.25}, {1, 3, 1}, DType::float64), v = test::normal({1, 3, 1}, 6);
+  const Tensor decay = tensor({-0.5}, DType::float64), bonus = tensor({0.5}, DType::float64);
+  const auto y = [](const std::vector<Tensor>& x) { return wkv(x[0], x[1], x[2], x[3]).y; };
+  CHECK(test::gradient_error(y, {k, v, decay, bonus}, 2) < 1e-6);
+}
+
 TEST_CASE("wkv: shapes that do not match") {
   const WkvInputs x(3, 4);
   const auto refused = [](auto&& call, const char* reason) {
