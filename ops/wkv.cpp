@@ -12,7 +12,6 @@
 #include "ops/kernels.h"
 #include "ops/operands.h"
 #include "ops/reduce.h"
-#include "ops/softmax.h"
 #include "ops/view.h"
 
 namespace vitrine {
@@ -59,7 +58,10 @@ WkvStates define::wkv(const Tensor& k0, const Tensor& v0, const Tensor& decay, c
     ys.push_back(mean + sigmoid(s.bonus + k - log_weight) * (v - mean));
     const Tensor left = log_weight + s.decay;
     mean = mean + sigmoid(k - left) * (v - mean);
-    log_weight = vitrine::log_sum_exp(stack({left, k}, 0), {0});
+    // log(e^left + e^k). maximum and abs would have a kink where both are equal.
+    const Tensor past_is_larger = greater(left, k);
+    log_weight =
+        where(past_is_larger, left, k) + vitrine::softplus(where(past_is_larger, k - left, left - k));
   }
   return {ys.empty() ? s.v : cast(stack(ys, 1), s.dtype), {mean, log_weight}};
 }
