@@ -77,13 +77,16 @@ std::string cell(double ms) { return ms == 0 ? "-" : fmt::format("{:.1f}", ms); 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bench::Contest contest = bench::parse_contest("A training step while other programs run", argc, argv);
-  bench::Size size = bench::size(contest.only.empty() ? "a" : contest.only);
+  bench::Contest contest = bench::parse_contest("A training step while other programs run", argc, argv);
+  if (contest.only.empty()) contest.only = "a";
+  bench::Size size = contest.sizes().front();
   size.steps = size.steps < 60 ? size.steps : 60;
   if (contest.process) return fmt::print("{}\n", bench::train(size, contest.precision).dump()), 0;
 
   const auto ours = [&](int count) {
-    return fmt::format("{} --process --size {} --threads {}", bench::this_program(), size.name, count);
+    const std::string length = contest.time > 0 ? fmt::format(" --time {}", contest.time) : "";
+    return fmt::format("{} --process --size {} --threads {}{}", bench::this_program(), size.name, count,
+                       length);
   };
   const std::string peer = bench::pytorch("gpt.py");
   const std::vector<std::string> contenders = {

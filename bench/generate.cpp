@@ -161,7 +161,7 @@ void print_searches(const bench::Contest& contest, const bench::Size& s) {
 int main(int argc, char** argv) {
   const bench::Contest contest =
       bench::parse_contest("Generation with the cache, float32, against PyTorch", argc, argv);
-  if (contest.process) return generate_here(in_steps(bench::size(contest.only))), 0;
+  if (contest.process) return generate_here(in_steps(contest.sizes().front())), 0;
 
   fmt::print("{} threads\n\n", threads());
   fmt::print("{:<5}{:<10}{:>12}{:>12}{:>11}\n", "size", "", "tokens/s", "best", "of memory");

@@ -10,8 +10,8 @@ namespace vitrine {
 
 /// 16 random bits, uniform over 0 … 65535, that depend only on the number `i` of an element and on
 /// the key of its array: the upper half of the word into which the last steps of MurmurHash3
-/// (Appleby 2011) mix both. Rounding needs less than core/philox.h gives,
-/// and this takes two multiplications.
+/// (Appleby 2011) mix both. Rounding needs less than core/philox.h gives, and this takes two
+/// multiplications.
 VITRINE_HD inline uint32_t random_bits16(uint32_t i, uint32_t key) {
   uint32_t h = i ^ key;
   h = (h ^ h >> 16) * 0x85ebca6bu;
