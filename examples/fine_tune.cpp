@@ -80,6 +80,7 @@ RunRecord adapt(TextEncoder& pretrained, const Way& way, const TextTask& task, u
   training::Task classification =
       training::text_classification(model, {[&](int64_t i) { return loader.batch(i); }, validation.whole()});
   classification.setting = setting(s);
+  classification.setting["pooling"] = s.pooling;
   RunRecord record =
       train(std::move(classification), own, fmt::format("{} {} {}", task.name, way.name, seed));
   record.name = way.name, record.parameters = 0;

@@ -19,7 +19,7 @@ namespace vitrine::examples {
 struct FineTuneSettings {
   std::vector<std::string> data, classes;
   int64_t vocabulary = 300, context = 40, width = 64, layers = 2, heads = 4;
-  std::string mixer = "standard";
+  std::string mixer = "standard", pooling = "first";
   nn::Residual residual = nn::Residual::post;
   std::vector<std::string> ways = {"scratch", "whole", "last", "lora", "prompt"};
   double dropout = 0.1;
@@ -45,6 +45,9 @@ struct FineTuneSettings {
     o("heads", heads, "attention heads").at_least(1);
     o("mixer", mixer, "what mixes the positions, such as rotary");
     o("residual", residual, "where the norms are: BERT's are post");
+    o("pooling", pooling,
+      "what the classes are read from: the first position, as BERT does, or the mean of all")
+        .one_of({"first", "mean"});
     o("dropout", dropout, "dropout probability").at_least(0).below(1);
     o("prompt", prompt, "learned vectors of prompt tuning").at_least(1);
     o("rank", rank, "rank of LoRA").at_least(1);

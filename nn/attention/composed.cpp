@@ -232,15 +232,10 @@ Tensor ComposedAttention::modify(Tensor scores, const AttentionMask& mask, Mixer
   return scores;
 }
 
-/// Undefined: no part takes the place of softmax.
-Tensor ComposedAttention::normalized_by_part(const Tensor& scores) const {
-  return owned_stage("take the place of softmax",
-                     [&](const AttentionPart& part) { return part.normalize(scores); });
-}
-
-Tensor ComposedAttention::normalize(const Tensor& scores) const {
-  const Tensor weights = normalized_by_part(scores);
-  return weights.defined() ? weights : softmax(scores);
+Weighting ComposedAttention::normalize(const Tensor& scores) const {
+  const Tensor own = owned_stage("take the place of softmax",
+                                 [&](const AttentionPart& part) { return part.normalize(scores); });
+  return own.defined() ? Weighting{.weights = own} : Weighting{.weights = softmax(scores), .scores = scores};
 }
 
 Tensor ComposedAttention::weight_slope(const Tensor& weights) const {
@@ -273,16 +268,13 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
   scores = modify(scores, mask, trace);
   const Tensor visible = mask.visible(queries, keys, scores.device());
   if (visible.defined()) scores = where(visible, scores, -INFINITY);
-  const Tensor others = normalized_by_part(scores);
-  Tensor weights = others.defined() ? others : softmax(scores);
-  bool are_softmax = !others.defined();
+  Weighting weighting = normalize(scores);
+  const Tensor& weights = weighting.weights;
   if (trace) trace->weight_slope = weight_slope(weights);
   for (const auto& part : parts) {
     const Tensor factors = part->weight_factors(weights);
     if (!factors.defined()) continue;
-    const Tensor scaled = weights * factors, total = sum(scaled, {-1}, KeepAxes::yes);
-    weights = scaled / where(greater(total, zeros_like(total)), total, 1.0);
-    are_softmax = false;
+    weighting = reweighted(weighting, factors);
     // Softmax of s + log(factor) is a softmax. Other weights times factors have another Jacobian.
     if (trace && trace->weight_slope.defined()) trace->weight_slope = full_like(weights, NAN);
   }
@@ -290,12 +282,10 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
     trace->weights = weights, trace->visible = visible;
     for (const auto& part : parts) trace->distribution = trace->distribution && part->traits().distribution;
   }
-  const bool empty_rows = mask.allowed.defined() || mask.bias.defined() || !folds() || keys < queries;
+  weighting.visible = visible;
+  weighting.empty_rows = mask.allowed.defined() || mask.bias.defined() || !folds() || keys < queries;
   const ReadOut* const owned = read_out();
-  const Tensor y = owned
-                       ? owned->read({weights, are_softmax ? scores : Tensor(), visible, empty_rows}, values)
-                       : matmul(weights, values);
-  return cast(y, q.dtype());
+  return cast(owned ? owned->read(weighting, values) : matmul(weights, values), q.dtype());
 }
 
 bool ComposedAttention::needs_positions() const {

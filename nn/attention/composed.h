@@ -39,8 +39,8 @@ class ComposedAttention : public Attention {
   const AttentionName& name() const { return name_; }
   const AttentionSizes& sizes() const { return sizes_; }
   /// The weights of scores [.., Tq, Tk], of which those of hidden keys are −∞: their softmax, or
-  /// what a part puts in its place.
-  Tensor normalize(const Tensor& scores) const;
+  /// what a part puts in its place. `visible` and `empty_rows` of the result are not set.
+  Weighting normalize(const Tensor& scores) const;
   /// MixerTrace::weight_slope of what normalize() returns.
   Tensor weight_slope(const Tensor& weights) const;
   /// The read-out of the part that has one; nullptr: a weighted mean.
@@ -66,7 +66,6 @@ class ComposedAttention : public Attention {
                    Device device) const;
   Tensor scaled_dot_products(const Tensor& q, const Tensor& k, const Tensor& row_scale) const;
   Tensor modify(Tensor scores, const AttentionMask& mask, MixerTrace* trace) const;
-  Tensor normalized_by_part(const Tensor& scores) const;
   bool folds() const { return folded_ == parts.size(); }
   template <class F>
   auto owned_stage(const char* what, F&& stage) const;

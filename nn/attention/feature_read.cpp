@@ -14,8 +14,6 @@
 namespace vitrine::nn {
 namespace {
 
-Tensor positive(const Tensor& x) { return greater(x, zeros({}, x.dtype(), x.device())); }
-
 Tensor sum_last(const Tensor& x) { return sum(x, {-1}, KeepAxes::yes); }
 
 /// [.., T, C] → [.., time, C]: hidden positions before the first.
@@ -96,12 +94,12 @@ FeatureSums sums_of(const FeatureKeys& keys, const ReadOut& read_out) {
 FeatureSums joined(const FeatureSums& x, const FeatureSums& y, const ReadOut& read_out) {
   const Tensor weights = unsqueeze(concat({x.mass, y.mass}, -1), -2);  // [.., F, 1, 2]
   const Tensor values = stack({x.values, y.values}, x.values.rank() - 1);
-  return {x.mass + y.mass, squeeze(read_shares(read_out, weights, positive(weights), values), {-2})};
+  return {x.mass + y.mass, squeeze(read_shares(read_out, weights, is_weight(weights), values), {-2})};
 }
 
 Tensor read_sums(const Tensor& queries, const FeatureSums& sums, const ReadOut& read_out) {
   const Tensor mass = transpose(sums.mass);
-  return read_shares(read_out, queries * mass, positive(mass), sums.values);
+  return read_shares(read_out, queries * mass, is_weight(mass), sums.values);
 }
 
 CausalRead causal_read(const Tensor& queries, const FeatureKeys& given, const FeatureSums& earlier,
@@ -121,7 +119,7 @@ CausalRead causal_read(const Tensor& queries, const FeatureKeys& given, const Fe
   const Tensor own = where(sees, matmul(q, transpose(keys.features)), 0.0);
   Shape by_feature = q.shape(), by_key = own.shape();
   const Tensor visible =
-      concat({expand(positive(mass), by_feature),
+      concat({expand(is_weight(mass), by_feature),
               expand(keys.seen.defined() ? logical_and(sees, transpose(keys.seen)) : sees, by_key)},
              -1);
   const Tensor y =

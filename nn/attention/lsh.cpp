@@ -46,18 +46,24 @@ void check_operands(const Tensor& qk, const Tensor& v, const Tensor& buckets, co
         "lsh_attention: valid is {}, wanted bool {}", describe(o.valid), rows);
 }
 
-/// What weights [R, B, H, N, 2·chunk], which sum to 1 over rounds and keys, read of the values
-/// [B, H, N, Dv]: the same shape.
-Tensor read_rounds(const LshRounds& rounds, const Tensor& weights, const Tensor& values,
-                   const Tensor& visible, const ReadOut* read_out) {
-  const Tensor by_chunk = rounds.in_chunks(rounds.to_slots(weights)), seen = rounds.seen_by_chunk(values, 0);
-  if (read_out == nullptr) return sum(rounds.to_positions(matmul(by_chunk, seen)), {0});
-  const auto rounds_last = [](const Tensor& x) { return permute(x, {1, 2, 3, 0, 4}); };
-  const Tensor reads = rounds_last(rounds.to_positions(read_shares(*read_out, by_chunk, visible, seen)));
-  // [B, H, N, 1, R]
-  const Tensor shares = transpose(rounds_last(sum(weights, {-1}, KeepAxes::yes)));
-  const Tensor shown = greater(shares, zeros({}, shares.dtype(), shares.device()));
-  return squeeze(read_shares(*read_out, shares, shown, reads), {-2});
+/// What a read-out reads of the values [B, H, N, Dv] that each chunk sees, [R, B, H, N, Dv]: each
+/// round by itself, then the rounds by their sums of weights. `chunks`: all weights and scores, in
+/// the order of the slots. The shares of a softmax are the softmax of a round's scores, and of the
+/// rounds' log Σ e^score: a sum of its weights may be too small to divide by.
+Tensor read_rounds(const LshRounds& rounds, const ReadOut& read_out, const Weighting& chunks,
+                   const Tensor& seen) {
+  const auto rounds_last = [&](const Tensor& x) { return permute(rounds.to_positions(x), {1, 2, 3, 0, 4}); };
+  // One number per round → [B, H, N, 1, R].
+  const auto of_rounds = [&](const Tensor& x) { return transpose(rounds_last(x)); };
+  const auto& [weights, scores, visible, empty_rows] = chunks;
+  if (!scores.defined()) {
+    const Tensor reads = rounds_last(read_shares(read_out, weights, visible, seen));
+    const Tensor sums = of_rounds(sum(weights, {-1}, KeepAxes::yes));
+    return read_shares(read_out, sums, is_weight(sums), reads);
+  }
+  const Tensor reads = rounds_last(read_out.read({softmax(scores), scores, visible, empty_rows}, seen));
+  const Tensor sums = of_rounds(log_sum_exp(scores, {-1}, KeepAxes::yes));
+  return read_out.read({softmax(sums), sums, is_finite(detach(sums)), empty_rows}, reads);
 }
 
 }  // namespace
@@ -88,15 +94,21 @@ Tensor lsh_attention(const Tensor& qk0, const Tensor& v0, const Tensor& buckets,
   const auto side_by_side = [&](const Tensor& x) {
     return reshape(permute(rounds.to_positions(x), {1, 2, 3, 0, 4}), {batch, heads, rounds.time, -1});
   };
-  const Tensor row = side_by_side(scores), shares = o.parts ? o.parts->normalize(row) : softmax(row);
+  const Tensor all = side_by_side(scores);
+  const Weighting row = o.parts ? o.parts->normalize(all) : Weighting{.weights = softmax(all)};
   const Tensor by_round =
-      permute(reshape(shares, {batch, heads, rounds.time, rounds.count, 2 * chunk}), {3, 0, 1, 2, 4});
+      permute(reshape(row.weights, {batch, heads, rounds.time, rounds.count, 2 * chunk}), {3, 0, 1, 2, 4});
+  const Tensor by_chunk = rounds.in_chunks(rounds.to_slots(by_round)),
+               seen = rounds.seen_by_chunk(slots_of(v0), 0);
+  const ReadOut* const read_out = o.parts ? o.parts->read_out() : nullptr;
+  const Tensor no_scores, &chunk_scores = row.scores.defined() ? scores : no_scores;
   const Tensor y =
-      read_rounds(rounds, by_round, slots_of(v0), visible, o.parts ? o.parts->read_out() : nullptr);
+      read_out ? squeeze(read_rounds(rounds, *read_out, {by_chunk, chunk_scores, visible, true}, seen), {-2})
+               : sum(rounds.to_positions(matmul(by_chunk, seen)), {0});
   if (weights) {
     const Tensor columns = maximum(expand(keys, scores.shape()), 0);  // a missing chunk weighs 0
     const Tensor none = zeros({batch, heads, rounds.time, rounds.time}, type, qk0.device());
-    const Tensor dense = scatter_add(none, 3, side_by_side(columns), detach(shares));
+    const Tensor dense = scatter_add(none, 3, side_by_side(columns), detach(row.weights));
     *weights = slice(slice(dense, 2, 0, time), 3, 0, time);
   }
   return cast(slice(y, 2, 0, time), v0.dtype());

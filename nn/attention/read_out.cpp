@@ -20,17 +20,8 @@ Tensor ReadOut::read_near(const Tensor& weights, const Tensor& v, const Tensor& 
   return decode(matmul(weights, encode(replaced ? where(seen, v, anchor) : v, anchor)), anchor);
 }
 
-Tensor share_of(const Tensor& x, const Tensor& total) {
-  return x / where(greater(total, zeros({}, total.dtype(), total.device())), total, 1.0);
-}
-
 Tensor read_shares(const ReadOut& read_out, const Tensor& weights, const Tensor& visible, const Tensor& v) {
   return read_out.read({share_of(weights, sum(weights, {-1}, KeepAxes::yes)), {}, visible, true}, v);
-}
-
-Tensor seen_values(const Weighting& weighting) {
-  if (!weighting.visible.defined()) return {};
-  return unsqueeze(any(expand(weighting.visible, weighting.weights.shape()), {-2}), -1);
 }
 
 }  // namespace vitrine::nn

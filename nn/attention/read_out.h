@@ -7,17 +7,9 @@
 // takes every read-out, also if it sees the values block by block.
 #pragma once
 
-#include "core/tensor.h"
+#include "nn/attention/weighting.h"
 
 namespace vitrine::nn {
-
-/// The weights of a read, and what is known about them.
-struct Weighting {
-  Tensor weights;           ///< [B, H, Tq, Tk]
-  Tensor scores = {};       ///< the weights are their softmax; undefined if they are not a softmax
-  Tensor visible = {};      ///< bool, broadcast to the weights; undefined if no key is hidden
-  bool empty_rows = false;  ///< a query may see no key: its weights are 0, and its output is 0
-};
 
 class ReadOut {
  public:
@@ -48,12 +40,7 @@ class ReadOut {
   Tensor read_near(const Tensor& weights, const Tensor& v, const Tensor& anchor, const Tensor& seen) const;
 };
 
-/// x/total, and 0 where the total is 0.
-Tensor share_of(const Tensor& x, const Tensor& total);
-/// A read by weights ≥ 0 of any sum: they are divided by it. A row whose sum is 0 gives 0.
+/// A read by weights ≥ 0 of any sum: they are divided by it. A row whose sum counts as 0 gives 0.
 Tensor read_shares(const ReadOut& read_out, const Tensor& weights, const Tensor& visible, const Tensor& v);
-
-/// [.., Tk, 1]: whether any query sees the value. Undefined where no key is hidden.
-Tensor seen_values(const Weighting& weighting);
 
 }  // namespace vitrine::nn

@@ -4,6 +4,7 @@
 #include "core/creation.h"
 #include "core/record.h"
 #include "nn/init.h"
+#include "nn/layers/over_time.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/view.h"
@@ -92,15 +93,16 @@ Tensor TextEncoder::logits(const Tensor& features) const {
   return linear(transform_norm->forward(h), tokens.weight, output_bias);
 }
 
-Tensor TextEncoder::pooled(const Tensor& features) const {
+Tensor TextEncoder::pooled(const Tensor& features, const Tensor& lengths) const {
   check(pooler != nullptr, "TextEncoder: there is no pooler; options.pooler makes one");
   const ModuleScope scope("pooler");
-  return tanh(pooler->forward(select(features, 1, 0)));
+  return tanh(
+      pooler->forward(options_.mean_pooling ? mean_over_time(features, lengths) : select(features, 1, 0)));
 }
 
-Tensor TextEncoder::classify(const Tensor& features) const {
+Tensor TextEncoder::classify(const Tensor& features, const Tensor& lengths) const {
   check(classes != nullptr, "TextEncoder: there are no classes; options.classes is their number");
-  const Tensor feature = dropout.forward(pooled(features));
+  const Tensor feature = dropout.forward(pooled(features, lengths));
   const ModuleScope scope("classes");
   return classes->forward(feature);
 }

@@ -20,6 +20,8 @@ struct TextEncoderOptions {
   /// The output layer reads norm(act(W·x + b)) with the activation of the blocks, and has a bias
   bool output_transform = false;
   bool pooler = false;  ///< tanh(W·x₀ + b) of the first position, as the feature of the whole text
+  /// The pooler reads the mean of all positions instead, which a small model learns faster
+  bool mean_pooling = false;
   int64_t classes = 0;  ///< kinds of texts, read from the pooler; 0: texts are not classified
   /// Learned vectors before the embeddings of each text, for prompt tuning (MemoryTokens); 0: none
   int64_t prompt = 0;
@@ -40,10 +42,11 @@ class TextEncoder : public Module {
   Tensor features(const Tensor& ids, const StackCall& call = {}, const Tensor& segments = {}) const;
   /// The logits of masked language modeling, by the weights of the embedding: [..., C] → [..., V].
   Tensor logits(const Tensor& features) const;
-  /// The feature of each text by the pooler: [B, T, C] → [B, C].
-  Tensor pooled(const Tensor& features) const;
+  /// The feature of each text by the pooler: [B, T, C] → [B, C]. `lengths`, as in features(), has a
+  /// use for options.mean_pooling alone.
+  Tensor pooled(const Tensor& features, const Tensor& lengths = {}) const;
   /// The logits of the classes of each text, a linear layer on pooled(): [B, T, C] → [B, classes].
-  Tensor classify(const Tensor& features) const;
+  Tensor classify(const Tensor& features, const Tensor& lengths = {}) const;
   void fields(Fields& f) override;
   TextEncoder clone();
   const TextEncoderOptions& options() const { return options_; }

@@ -77,7 +77,7 @@ OptionValues values(const TextEncoderOptions& o) {
   add("vocabulary", o.vocabulary), add("segments", o.segments), add("classes", o.classes);
   add("positions", name_of(resolved(o.positions, o.stack.block.mixer)));
   add("embedding norm", o.embedding_norm), add("output transform", o.output_transform);
-  add("pooler", o.pooler), add("prompt", o.prompt);
+  add("pooler", o.pooler), add("mean pooling", o.mean_pooling), add("prompt", o.prompt);
   return all;
 }
 

@@ -111,7 +111,7 @@ Finding layouts(const std::string& name, Depth) {
 Finding magnitudes(const std::string& name, Depth) {
   const auto mixer = made(name);
   mixer->to(DType::float32);
-  for (const double size : {1e4, 1e-20})
+  for (const double size : {1e4, 1e3, 1e2, 1e-20})
     for (const Tensor& result : run(*mixer, cast(input() * size, DType::float32), call_of(name)))
       for (const double e : result.values())
         if (!std::isfinite(e))

@@ -49,8 +49,8 @@ Task masked_language_modeling(TextEncoder& model, SplitBatches batches, TokenMas
 
 Task text_classification(TextEncoder& model, SplitBatches batches) {
   Task task = classification(
-      model, std::move(batches), [&model](const Tensors& x) { return model.classify(features(model, x)); },
-      3);
+      model, std::move(batches),
+      [&model](const Tensors& x) { return model.classify(features(model, x), x.at(1)); }, 3);
   task.words = {.item = "text", .loss_unit = "nats per text", .classes = model.options().classes};
   return task;
 }

@@ -105,7 +105,7 @@ TEST_CASE(
       Tape tape;
       tape.watch(z);
       const Tensor s = z * attention.scale();
-      const Tensor p = attention.normalize(cap > 0 ? cap * tanh(s / cap) : s);
+      const Tensor p = attention.normalize(cap > 0 ? cap * tanh(s / cap) : s).weights;
       const Tensor row = tape.gradient({select(reshape(p, {keys}), 0, i)}, {z})[0];
       norm += sum(abs(row)).item();
     }

@@ -124,6 +124,17 @@ TEST_CASE("the heads of a text encoder: a norm of embeddings, a transform, a poo
   CHECK(test::largest_difference(model.classify(x), model.classes->forward(pooled)) <= 1e-14);
   CHECK(model.classify(x).shape() == Shape{2, 3});
   CHECK(model.clone().classify(x).values() == model.classify(x).values());
+  TextEncoderOptions mean_options = options;
+  mean_options.mean_pooling = true;
+  TextEncoder mean_model(mean_options);
+  enliven(mean_model);
+  mean_model.load_state_dict(model.state_dict());
+  const Tensor lengths = index_tensor(std::vector<int64_t>{4, 2}, {2});
+  const Tensor means = stack({mean(select(x, 0, 0), {0}), mean(slice(select(x, 0, 1), 0, 0, 2), {0})}, 0);
+  CHECK(test::largest_difference(mean_model.pooled(x, lengths), tanh(model.pooler->forward(means))) <= 1e-14);
+  CHECK(test::largest_difference(mean_model.classify(x, lengths),
+                                 model.classes->forward(mean_model.pooled(x, lengths))) <= 1e-14);
+  CHECK(test::largest_difference(mean_model.pooled(x), tanh(model.pooler->forward(mean(x, {1})))) <= 1e-14);
   const Tensor wanted = random_ids({2}, 3, 2);
   const GradientReport report = check_gradients(model,
                                                 [&](const std::vector<Tensor>&) {
