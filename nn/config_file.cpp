@@ -128,6 +128,12 @@ std::string value_text(const std::string& value) {
   return plain && !value.empty() ? value : quoted(value);
 }
 
+/// An empty text is a value only if the option accepts it.
+bool has_value(const Option& option, const std::vector<std::string>& values) {
+  if (values.size() != 1 || !values[0].empty()) return !values.empty();
+  return option.type.empty() && option.names.empty();
+}
+
 }  // namespace
 
 void read_config(const std::string& path, OptionList& options) {
@@ -143,7 +149,7 @@ std::string config_text(const OptionList& options, const std::string& comment) {
   std::string text = "# " + comment + "\n", group;
   for (const Option& option : options) {
     std::vector<std::string> values = option.values();
-    if (!option.applies() || values.empty() || (values.size() == 1 && values[0].empty())) continue;
+    if (!option.applies() || !has_value(option, values)) continue;
     if (option.group != group) text += fmt::format("\n# {}\n", group = option.group);
     for (std::string& value : values) value = value_text(value);
     const std::string joined = fmt::format("{}", fmt::join(values, ", "));

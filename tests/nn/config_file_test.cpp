@@ -76,7 +76,7 @@ TEST_CASE("what is written is read back, whatever texts contain") {
 TEST_CASE("a file is written by groups, without what has no value") {
   Trip trip{.goal = "sea", .note = "", .days = 3, .speed = 0.5, .slow = false, .stops = {}};
   CHECK(config_text(options_of(trip), "a trip") ==
-        "# a trip\n\n# Where\ngoal = sea\n\n# How\ndays = 3\nspeed = 0.5\nslow = false\n");
+        "# a trip\n\n# Where\ngoal = sea\nnote = \"\"\n\n# How\ndays = 3\nspeed = 0.5\nslow = false\n");
 }
 
 TEST_CASE("a broken line, an unknown key, a wrong type and a value out of range name the line") {
