@@ -71,10 +71,11 @@ Model load(const std::string& folder, const Kinds<Options>& kinds) {
   const PretrainedKind<Options>& kind = kind_of(config, kinds);
   const WeightFiles files(folder, {kind.prefix, kind.heads});
   const Options options = options_in(config, kind, [&](const std::string& name) { return files.has(name); });
-  // A layer has several tensors: more layers than tensors would be a table without end.
-  check(kind.layers(options) <= static_cast<int64_t>(files.count()),
-        "load_pretrained: by its config.json {} has {} layers, but there are only {} tensors", folder,
-        kind.layers(options), files.count());
+  // More layers than the file can have would be a table without end. LLaMA has 9 tensors in each.
+  constexpr int64_t kTensorsOfLayer = 9;
+  check(kind.layers(options) <= static_cast<int64_t>(files.count()) / kTensorsOfLayer,
+        "load_pretrained: by its config.json {} has {} layers of at least {} tensors, but there are only {}",
+        folder, kind.layers(options), kTensorsOfLayer, files.count());
   const std::vector<WeightRow> rows = kind.weights(options);
   files.check_rows(rows, kind.ignored(options));
   const Generator before = default_generator();

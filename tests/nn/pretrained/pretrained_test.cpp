@@ -325,7 +325,7 @@ TEST_CASE("a config.json with what is not supported is refused by its name") {
   has(of_gpt2("scale_attn_weights", false), "/scale_attn_weights is not supported, wanted true");
   has(of_gpt2("n_head", 0), "/n_head is 0, wanted at least 1");
   has(of_gpt2("n_head", 5), "the width 12 is no multiple of the 5 heads");
-  has(of_gpt2("n_layer", 1000000000), "has 1000000000 layers, but there are only 28 tensors");
+  has(of_gpt2("n_layer", 1000000000), "has 1000000000 layers of at least 9 tensors, but there are only 28");
   has(of_gpt2("n_layer", 1), "unexpected transformer.h.1.");
   has(of_gpt2("n_embd", 9), "transformer.wte.weight is [23, 12], wanted [23, 9]");
   has(of_gpt2("n_embd", 9), "; and ");
