@@ -271,9 +271,12 @@ Tensor ComposedAttention::generic(const Tensor& q, const Tensor& k, const Tensor
   Weighting weighting = normalize(scores);
   const Tensor& weights = weighting.weights;
   if (trace) trace->weight_slope = weight_slope(weights);
+  Tensor factors;
   for (const auto& part : parts) {
-    const Tensor factors = part->weight_factors(weights);
-    if (!factors.defined()) continue;
+    const Tensor own = part->weight_factors(weights);
+    if (own.defined()) factors = factors.defined() ? factors * own : own;
+  }
+  if (factors.defined()) {
     weighting = reweighted(weighting, factors);
     // Softmax of s + log(factor) is a softmax. Other weights times factors have another Jacobian.
     if (trace && trace->weight_slope.defined()) trace->weight_slope = full_like(weights, NAN);

@@ -39,7 +39,7 @@ Tensor DeltaNet::per_head(const Linear& layer, const Tensor& x) const {
 
 /// The delta rule as a linear scan: what is erased along −β·k is e^g·k·S, and β·k takes up v.
 void DeltaNet::prepare(Heads& heads, const Tensor& x, int64_t) const {
-  // silu leaves almost nothing of a row far below 0; derivatives of its direction are 1/|row|.
+  // silu leaves almost nothing of a row far below 0. Derivatives of its direction grow as 1/|row|.
   constexpr double kShortest = 1e-12;
   const auto unit = [](const Tensor& y) { return l2_normalize(silu(y), kShortest * kShortest); };
   heads.q = unit(heads.q);

@@ -14,6 +14,8 @@
 namespace vitrine::nn {
 namespace {
 
+Tensor positive(const Tensor& x) { return greater(x, zeros({}, x.dtype(), x.device())); }
+
 Tensor sum_last(const Tensor& x) { return sum(x, {-1}, KeepAxes::yes); }
 
 /// [.., T, C] → [.., time, C]: hidden positions before the first.
@@ -94,12 +96,12 @@ FeatureSums sums_of(const FeatureKeys& keys, const ReadOut& read_out) {
 FeatureSums joined(const FeatureSums& x, const FeatureSums& y, const ReadOut& read_out) {
   const Tensor weights = unsqueeze(concat({x.mass, y.mass}, -1), -2);  // [.., F, 1, 2]
   const Tensor values = stack({x.values, y.values}, x.values.rank() - 1);
-  return {x.mass + y.mass, squeeze(read_shares(read_out, weights, is_weight(weights), values), {-2})};
+  return {x.mass + y.mass, squeeze(read_shares(read_out, weights, positive(weights), values), {-2})};
 }
 
 Tensor read_sums(const Tensor& queries, const FeatureSums& sums, const ReadOut& read_out) {
   const Tensor mass = transpose(sums.mass);
-  return read_shares(read_out, queries * mass, is_weight(mass), sums.values);
+  return read_shares(read_out, queries * mass, positive(mass), sums.values, smallest_total(queries.dtype()));
 }
 
 CausalRead causal_read(const Tensor& queries, const FeatureKeys& given, const FeatureSums& earlier,
@@ -119,11 +121,11 @@ CausalRead causal_read(const Tensor& queries, const FeatureKeys& given, const Fe
   const Tensor own = where(sees, matmul(q, transpose(keys.features)), 0.0);
   Shape by_feature = q.shape(), by_key = own.shape();
   const Tensor visible =
-      concat({expand(is_weight(mass), by_feature),
+      concat({expand(positive(mass), by_feature),
               expand(keys.seen.defined() ? logical_and(sees, transpose(keys.seen)) : sees, by_key)},
              -1);
-  const Tensor y =
-      read_shares(read_out, concat({q * mass, own}, -1), visible, concat({before.values, keys.values}, -2));
+  const Tensor y = read_shares(read_out, concat({q * mass, own}, -1), visible,
+                               concat({before.values, keys.values}, -2), smallest_total(q.dtype()));
   const Shape plain{queries.size(0), queries.size(1), time, y.size(-1)};
   const auto last = [](const Tensor& x) { return select(x, 2, -1); };
   return {
@@ -141,8 +143,11 @@ CausalRead causal_mean(const Tensor& queries, const FeatureKeys& given, const Fe
   const Tensor values = concat({keys.values, ones(one, keys.values.dtype(), keys.values.device())}, -1);
   const LinearScanStates s = linear_scan(padded(queries, time), keys.features, values,
                                          {.state = concat({first.values * first.mass, first.mass}, -1)});
-  const auto mean = [&](const Tensor& x) { return share_of(slice(x, -1, 0, size), slice(x, -1, size)); };
-  return {slice(mean(s.o), 2, time - queries.size(2)), {slice(s.state, -1, size), mean(s.state)}};
+  const auto mean = [&](const Tensor& x, double smallest = 0) {
+    return share_of(slice(x, -1, 0, size), slice(x, -1, size), smallest);
+  };
+  const Tensor y = mean(s.o, smallest_total(s.o.dtype()));
+  return {slice(y, 2, time - queries.size(2)), {slice(s.state, -1, size), mean(s.state)}};
 }
 
 }  // namespace vitrine::nn

@@ -21,7 +21,7 @@ namespace vitrine::nn {
 /// The sums over a set of keys.
 struct FeatureSums {
   Tensor mass;    ///< [.., F, 1]
-  Tensor values;  ///< [.., F, D]; 0 where the mass counts as 0 (weighting.h)
+  Tensor values;  ///< [.., F, D]; 0 where the mass is 0
 };
 
 /// Keys, of which some may be hidden.
@@ -36,7 +36,7 @@ FeatureSums sums_of(const FeatureKeys& keys, const ReadOut& read_out);
 /// The sums over both sets of keys.
 FeatureSums joined(const FeatureSums& x, const FeatureSums& y, const ReadOut& read_out);
 /// Every query reads all keys: features of queries φ(q) [.., T, F] → [.., T, D]. A query whose
-/// weights sum to what counts as 0 (weighting.h) gives 0.
+/// weights sum to at most smallest_total() gives about 0.
 Tensor read_sums(const Tensor& queries, const FeatureSums& sums, const ReadOut& read_out);
 
 /// What the queries read, and the sums after the last key.

@@ -55,7 +55,7 @@ void show(MixerTrace& trace, const Tensor& queries, const FeatureKeys& keys, boo
   if (trace.visible.defined()) products = where(trace.visible, products, 0.0);
   Tensor total = sum(products, {-1}, KeepAxes::yes);
   if (before.mass.defined()) total = total + matmul(queries, before.mass), trace.distribution = false;
-  trace.weights = share_of(products, total);
+  trace.weights = share_of(products, total, smallest_total(total.dtype()));
   trace.weight_slope = full_like(trace.weights, NAN);  // they are no function of q·k
 }
 

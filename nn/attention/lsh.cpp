@@ -46,10 +46,10 @@ void check_operands(const Tensor& qk, const Tensor& v, const Tensor& buckets, co
         "lsh_attention: valid is {}, wanted bool {}", describe(o.valid), rows);
 }
 
-/// What a read-out reads of the values [B, H, N, Dv] that each chunk sees, [R, B, H, N, Dv]: each
-/// round by itself, then the rounds by their sums of weights. `chunks`: all weights and scores, in
-/// the order of the slots. The shares of a softmax are the softmax of a round's scores, and of the
-/// rounds' log Σ e^score: a sum of its weights may be too small to divide by.
+/// What a read-out reads of the values that each chunk sees, [B, H, N, 1, Dv]: each round by
+/// itself, then the rounds by their sums of weights. `chunks`: all weights and scores, in the order
+/// of the slots. The shares of a softmax are the softmax of a round's scores, and of the rounds'
+/// log Σ e^score: a sum of its weights may be too small to divide by.
 Tensor read_rounds(const LshRounds& rounds, const ReadOut& read_out, const Weighting& chunks,
                    const Tensor& seen) {
   const auto rounds_last = [&](const Tensor& x) { return permute(rounds.to_positions(x), {1, 2, 3, 0, 4}); };
@@ -59,7 +59,7 @@ Tensor read_rounds(const LshRounds& rounds, const ReadOut& read_out, const Weigh
   if (!scores.defined()) {
     const Tensor reads = rounds_last(read_shares(read_out, weights, visible, seen));
     const Tensor sums = of_rounds(sum(weights, {-1}, KeepAxes::yes));
-    return read_shares(read_out, sums, is_weight(sums), reads);
+    return read_shares(read_out, sums, greater(sums, zeros({}, sums.dtype(), sums.device())), reads);
   }
   const Tensor reads = rounds_last(read_out.read({softmax(scores), scores, visible, empty_rows}, seen));
   const Tensor sums = of_rounds(log_sum_exp(scores, {-1}, KeepAxes::yes));

@@ -11,8 +11,9 @@ namespace vitrine::nn {
 /// lowers the variance. Common factors of a query's features and of all features are left out, so
 /// that no exponential overflows, and a key's features do not depend on other keys.
 ///
-/// The features of a key are about e^(−|k|²/(2√D)). Where this is below 10⁻³⁰ for all visible keys
-/// in float32, the query reads 0. For LASER the gradient overflows a little earlier.
+/// The features of a key are about e^(−|k|²/(2√D)), and for wide heads up to e^(−30) times smaller.
+/// Where they are below 10⁻³⁰ for all visible keys in float32, the query reads about 0. The
+/// gradient of LASER may overflow a little earlier.
 class Performer : public FeatureAttention {
  public:
   /// R features; 0: D·ln D, rounded up, as the paper advises. All heads have the same.

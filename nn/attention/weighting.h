@@ -13,18 +13,16 @@ struct Weighting {
   bool empty_rows = false;  ///< a query may see no key: its weights are 0, and its output is 0
 };
 
-/// A sum of weights below this number counts as 0, 2⁻¹⁰⁰ in float32 and 2⁻⁹⁰⁰ in float64. The
-/// derivatives of x/total are as large as 1/total, so a smaller sum would overflow them.
+/// A sum of weights up to this number counts as 0 where a query is read: 2⁻¹⁰⁰ in float32, and
+/// 2⁻⁹⁰⁰ in float64. The derivatives of x/total are as large as 1/total, and would overflow.
 double smallest_total(DType dtype);
-/// bool: whether sums of weights count. NaN does, so that it is seen in the result.
-Tensor is_weight(const Tensor& totals);
-/// x/total, and 0 where the total counts as 0.
-Tensor share_of(const Tensor& x, const Tensor& total);
+/// x/total, and x where the total is at most `smallest`.
+Tensor share_of(const Tensor& x, const Tensor& total, double smallest = 0);
 
-/// Weights w·factor/Σ w·factor for factors ≥ 0, which are broadcast. Where the weights are a
-/// softmax, each factor multiplies e^(score − m), with the largest score m of a factor above 0, so
-/// that the sum cannot vanish. Where a key with the factor 0 has a score above m + 60, its gradient
-/// is that of m + 60: it would overflow otherwise.
+/// Weights w·f/Σ w·f for factors f ≥ 0, which are broadcast. If the weights are the softmax of
+/// scores s, the new ones are the softmax of s + log f, so that no small sum is divided by. A
+/// factor of 0 has a gradient too, which a straight-through estimator uses. This gradient contains
+/// e^(s − m) with the largest m = s + log f of the row. It would overflow, so s − m is at most 40.
 Weighting reweighted(const Weighting& weighting, const Tensor& factors);
 
 /// [.., Tk, 1]: whether any query sees the value. Undefined where no key is hidden.

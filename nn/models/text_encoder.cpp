@@ -22,6 +22,7 @@ void validate(const TextEncoderOptions& o) {
   check(o.prompt >= 0, "TextEncoder: the prompt has {} vectors, wanted at least 0", o.prompt);
   check(o.classes >= 0 && (o.classes == 0 || o.pooler),
         "TextEncoder: there are {} classes, wanted 0, or at least 1 with a pooler", o.classes);
+  check(!o.mean_pooling || o.pooler, "TextEncoder: there is mean pooling without a pooler");
   check(!o.output_transform || inputs_per_output(o.stack.block.activation) == 1,
         "TextEncoder: the output transform has the activation {}, wanted one without a gate",
         name_of(o.stack.block.activation));

@@ -42,8 +42,8 @@ class TextEncoder : public Module {
   Tensor features(const Tensor& ids, const StackCall& call = {}, const Tensor& segments = {}) const;
   /// The logits of masked language modeling, by the weights of the embedding: [..., C] → [..., V].
   Tensor logits(const Tensor& features) const;
-  /// The feature of each text by the pooler: [B, T, C] → [B, C]. `lengths`, as in features(), has a
-  /// use for options.mean_pooling alone.
+  /// The feature of each text by the pooler: [B, T, C] → [B, C]. With options.mean_pooling, row b
+  /// is the mean of its first lengths[b] positions; undefined: of all.
   Tensor pooled(const Tensor& features, const Tensor& lengths = {}) const;
   /// The logits of the classes of each text, a linear layer on pooled(): [B, T, C] → [B, classes].
   Tensor classify(const Tensor& features, const Tensor& lengths = {}) const;

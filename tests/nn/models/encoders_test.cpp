@@ -148,7 +148,9 @@ TEST_CASE("the heads of a text encoder: a norm of embeddings, a transform, a poo
   TextEncoder plain(tiny());
   CHECK_THROWS_WITH_AS(plain.pooled(x), doctest::Contains("there is no pooler"), Error);
   CHECK_THROWS_WITH_AS(plain.classify(x), doctest::Contains("there are no classes"), Error);
-  options.pooler = false;
+  options.mean_pooling = true, options.pooler = false, options.classes = 0;
+  CHECK_THROWS_WITH_AS(TextEncoder{options}, doctest::Contains("mean pooling without a pooler"), Error);
+  options.mean_pooling = false, options.classes = 3;
   CHECK_THROWS_WITH_AS(TextEncoder{options}, doctest::Contains("at least 1 with a pooler"), Error);
   options = tiny(), options.output_transform = true;
   options.stack.block.activation = Activation::swiglu;

@@ -36,12 +36,13 @@ PipelineTokenizer tokenizer() {
 }
 
 TextEncoder model_of(int64_t classes, int64_t segments = 2, int64_t prompt = 0, DType dtype = DType::float64,
-                     int64_t layers = 2) {
+                     int64_t layers = 2, bool mean_pooling = false) {
   manual_seed(5);
   TextEncoder model({.vocabulary = 13,
                      .segments = segments,
                      .output_transform = classes == 0,
                      .pooler = classes > 0,
+                     .mean_pooling = mean_pooling,
                      .classes = classes,
                      .prompt = prompt,
                      .stack = {.block = {.mixer = {.width = 8, .heads = 2, .context = 12}, .hidden = 8},
@@ -105,7 +106,10 @@ TEST_CASE("the loss of masked tokens is that of all logits with the other target
 }
 
 TEST_CASE("texts are classified by prompt and low-rank changes, and padding changes nothing") {
-  TextEncoder model = model_of(3, 2, 2);
+  bool mean_pooling = false;
+  SUBCASE("by the first position") {}
+  SUBCASE("by the mean of all") { mean_pooling = true; }
+  TextEncoder model = model_of(3, 2, 2, DType::float64, 2, mean_pooling);
   const Task task = text_classification(model, same(labelled({2, 1})));
   const Batch batch = labelled({2, 1});
   const auto loss = [&](const std::vector<Tensor>& x) { return item(task.loss(x)); };
