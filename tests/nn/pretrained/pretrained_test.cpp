@@ -359,6 +359,8 @@ TEST_CASE("a model that no kind can express is not saved, and the error names th
   TextEncoderOptions text = bert();
   text.embedding_norm = false;
   has(save_error<TextEncoder>(text), "embedding norm is false, wanted true");
+  text = bert(), text.mean_pooling = true;
+  has(save_error<TextEncoder>(text), "mean pooling is true, wanted false");
   VisionTransformerOptions image = vit();
   image.height = 12;
   has(save_error<VisionTransformer>(image), "the model is no vit: ");
