@@ -4,12 +4,11 @@
 #include <limits>
 #include <utility>
 
+#include "core/creation.h"
 #include "core/tape.h"
 #include "nn/fixed_state.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
-#include "ops/matmul.h"
-#include "ops/reduce.h"
 #include "ops/view.h"
 
 namespace vitrine::nn {
@@ -44,19 +43,38 @@ namespace {
 
 Tensor shown(const Tensor& x, const Tensor& seen) { return seen.defined() ? where(seen, x, 0.0) : x; }
 
-/// The weights, which are computed for display alone. `mass` is that of earlier keys.
-void show(MixerTrace& trace, const Tensor& queries, const FeatureKeys& keys, bool causal,
-          const FeatureSums& before) {
-  const Tape::Pause pause;
-  AttentionMask mask{.causal = causal};
-  if (keys.seen.defined()) mask.allowed = transpose(keys.seen);
-  trace.visible = mask.visible(queries.size(2), keys.features.size(2), queries.device());
-  Tensor products = matmul(queries, transpose(keys.features));
-  if (trace.visible.defined()) products = where(trace.visible, products, 0.0);
-  Tensor total = sum(products, {-1}, KeepAxes::yes);
-  if (before.mass.defined()) total = total + matmul(queries, before.mass), trace.distribution = false;
-  trace.weights = share_of(products, total, smallest_total(total.dtype()));
-  trace.weight_slope = full_like(trace.weights, NAN);  // they are no function of q·k
+struct Read {
+  Tensor y;
+  std::vector<Tensor> after;  ///< the state
+};
+
+Read read_by_mean(const Tensor& queries, const FeatureKeys& keys, const std::vector<Tensor>& state,
+                  bool causal, MixerTrace* trace) {
+  const Tensor before = state.empty() ? Tensor() : state[0];
+  const MeanRead read = read_mean(queries, keys, before, causal);
+  if (trace) {
+    const Tape::Pause pause;
+    trace->weights = mean_weights(queries, keys, before, trace->visible);
+  }
+  return {read.y, {read.sum}};
+}
+
+Read read_by_sums(const Tensor& queries, const FeatureKeys& keys, const std::vector<Tensor>& state,
+                  const ReadOut& read_out, bool causal, MixerTrace* trace) {
+  const FeatureSums before = state.empty() ? FeatureSums() : FeatureSums{state[0], state[1]};
+  CausalRead read;
+  if (causal) {
+    read = causal_read(queries, keys, before, read_out);
+  } else {
+    const FeatureSums sums = sums_of(keys, read_out);
+    read.after = state.empty() ? sums : joined(before, sums, read_out);
+    read.y = read_sums(queries, read.after, read_out);
+  }
+  if (trace) {
+    const Tape::Pause pause;
+    trace->weights = sum_weights(queries, keys, before, trace->visible);
+  }
+  return {read.y, {read.after.log_mass, read.after.values}};
 }
 
 }  // namespace
@@ -79,30 +97,25 @@ Tensor FeatureAttention::forward(const Tensor& q0, const Tensor& k0, const Tenso
     q = parts[i]->prepare_queries(q, first);
     k = parts[i]->prepare_keys(k, past), v = parts[i]->prepare_values(v, past);
   }
-  const Tensor features = query_features(q);
-  const FeatureKeys keys{define::repeat_key_heads(shown(key_features(k), seen), q.size(1)),
-                         define::repeat_key_heads(v, q.size(1)), seen};
-  FeatureSums before;
-  if (state && !state->states.empty()) before = {state->states[0], state->states[1]};
-  const ReadOut* const own = read_out();
-  const ReadOut mean;
-  CausalRead read;
-  if (mask.causal) {
-    read = own ? causal_read(features, keys, before, *own) : causal_mean(features, keys, before);
-  } else {
-    const FeatureSums sums = sums_of(keys, own ? *own : mean);
-    read.after = before.mass.defined() ? joined(before, sums, own ? *own : mean) : sums;
-    read.y = read_sums(features, read.after, own ? *own : mean);
-  }
-  if (state) state->advance(k.size(2), {read.after.mass, read.after.values});
   if (trace) {
     *trace = {};
     trace->q = q, trace->k = k, trace->v = v, trace->scale = kind_.scale;
-    show(*trace, features, keys, mask.causal, before);
+    trace->distribution = past == 0;  // the weights of earlier keys are not shown
+    AttentionMask pairs{.causal = mask.causal};
+    if (seen.defined()) pairs.allowed = transpose(seen);
+    trace->visible = pairs.visible(queries, k.size(2), q.device());
+    trace->weight_slope = full({q.size(0), q.size(1), queries, k.size(2)}, NAN, type, q.device());
   }
-  Tensor y = read.y;
-  for (const auto& part : parts) y = part->combine(y);
-  return cast(y, q0.dtype());
+  const ReadOut* const own = read_out();
+  const Features f = own ? log_features(q, k) : features(q, k);
+  const FeatureKeys keys{define::repeat_key_heads(shown(f.k, seen), q.size(1)),
+                         define::repeat_key_heads(v, q.size(1)), seen};
+  const std::vector<Tensor> before = state ? state->states : std::vector<Tensor>();
+  Read read = own ? read_by_sums(f.q, keys, before, *own, mask.causal, trace)
+                  : read_by_mean(f.q, keys, before, mask.causal, trace);
+  if (state) state->advance(k.size(2), std::move(read.after));
+  for (const auto& part : parts) read.y = part->combine(read.y);
+  return cast(read.y, q0.dtype());
 }
 
 bool FeatureAttention::needs_positions() const {
@@ -132,8 +145,18 @@ LinearAttention::LinearAttention(const AttentionName& parts_of_name, const Atten
     : FeatureAttention({.name = "linear", .scale = std::numeric_limits<double>::quiet_NaN()}, parts_of_name,
                        sizes) {}
 
-Tensor LinearAttention::query_features(const Tensor& q) const { return elu(q) + 1; }
-Tensor LinearAttention::key_features(const Tensor& k) const { return elu(k) + 1; }
+FeatureAttention::Features LinearAttention::features(const Tensor& q, const Tensor& k) const {
+  return {elu(q) + 1, elu(k) + 1};
+}
+
+/// log(elu(x) + 1) is x below 0, and log(1 + x) above.
+FeatureAttention::Features LinearAttention::log_features(const Tensor& q, const Tensor& k) const {
+  const auto log_feature = [](const Tensor& x) {
+    const Tensor below = less(x, zeros({}, x.dtype(), x.device()));
+    return where(below, x, log1p(where(logical_not(below), x, 0.0)));
+  };
+  return {log_feature(q), log_feature(k)};
+}
 
 LinearAttention LinearAttention::clone() {
   return clone_into([this] { return LinearAttention(name_, sizes_); });

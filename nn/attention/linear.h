@@ -21,7 +21,8 @@ class FeatureAttention : public Attention {
   Tensor forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionMask& mask,
                  DecodingState* state = nullptr, MixerTrace* trace = nullptr) const override;
   bool needs_positions() const override;
-  /// A mass and a value for each feature of each query head.
+  /// For each query head and feature: the sum that the weighted mean reads, or the logarithm of a
+  /// mass and a value for another read-out.
   std::unique_ptr<DecodingState> make_state(int64_t batch, int64_t capacity) const override;
   std::string explain(bool weights_wanted = false, const AttentionMask& mask = {}) const override;
   void fields(Fields& f) override;
@@ -37,10 +38,14 @@ class FeatureAttention : public Attention {
     double scale = 1;  ///< of q·k, for the statistics of a head; NaN: no softmax is approximated
   };
   FeatureAttention(Kind kind, AttentionName parts, const AttentionSizes& sizes);
-  /// φ(q) and φ(k) ≥ 0 [B, H, T, F], each row from its own position alone. A factor per query is
-  /// free, since the weights are normalized.
-  virtual Tensor query_features(const Tensor& q) const = 0;
-  virtual Tensor key_features(const Tensor& k) const = 0;
+  struct Features {
+    Tensor q, k;  ///< [B, H, Tq, F] and [B, Hkv, Tk, F]
+  };
+  /// φ(q) and φ(k) ≥ 0, each row from its own position alone. The weighted mean reads by them. A
+  /// factor per query is free, since the weights are normalized; a factor of all keys too.
+  virtual Features features(const Tensor& q, const Tensor& k) const = 0;
+  /// log φ(q) and log φ(k), which are finite. Other read-outs read by them.
+  virtual Features log_features(const Tensor& q, const Tensor& k) const = 0;
 
   AttentionName name_;
   AttentionSizes sizes_;
@@ -59,8 +64,8 @@ class LinearAttention : public FeatureAttention {
   LinearAttention clone();
 
  private:
-  Tensor query_features(const Tensor& q) const override;
-  Tensor key_features(const Tensor& k) const override;
+  Features features(const Tensor& q, const Tensor& k) const override;
+  Features log_features(const Tensor& q, const Tensor& k) const override;
 };
 
 }  // namespace vitrine::nn

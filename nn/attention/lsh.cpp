@@ -47,9 +47,9 @@ void check_operands(const Tensor& qk, const Tensor& v, const Tensor& buckets, co
 }
 
 /// What a read-out reads of the values that each chunk sees, [B, H, N, 1, Dv]: each round by
-/// itself, then the rounds by their sums of weights. `chunks`: all weights and scores, in the order
-/// of the slots. The shares of a softmax are the softmax of a round's scores, and of the rounds'
-/// log Σ e^score: a sum of its weights may be too small to divide by.
+/// itself, then the rounds by their sums of weights. `chunks`: the scores of a softmax, or the
+/// weights of another normalizer, in the order of the slots. A softmax is shared out by scores: its
+/// rounds by their log Σ e^score, because a sum of its weights may be too small to divide by.
 Tensor read_rounds(const LshRounds& rounds, const ReadOut& read_out, const Weighting& chunks,
                    const Tensor& seen) {
   const auto rounds_last = [&](const Tensor& x) { return permute(rounds.to_positions(x), {1, 2, 3, 0, 4}); };
@@ -96,15 +96,19 @@ Tensor lsh_attention(const Tensor& qk0, const Tensor& v0, const Tensor& buckets,
   };
   const Tensor all = side_by_side(scores);
   const Weighting row = o.parts ? o.parts->normalize(all) : Weighting{.weights = softmax(all)};
-  const Tensor by_round =
-      permute(reshape(row.weights, {batch, heads, rounds.time, rounds.count, 2 * chunk}), {3, 0, 1, 2, 4});
-  const Tensor by_chunk = rounds.in_chunks(rounds.to_slots(by_round)),
-               seen = rounds.seen_by_chunk(slots_of(v0), 0);
+  const Tensor seen = rounds.seen_by_chunk(slots_of(v0), 0);
   const ReadOut* const read_out = o.parts ? o.parts->read_out() : nullptr;
-  const Tensor no_scores, &chunk_scores = row.scores.defined() ? scores : no_scores;
-  const Tensor y =
-      read_out ? squeeze(read_rounds(rounds, *read_out, {by_chunk, chunk_scores, visible, true}, seen), {-2})
-               : sum(rounds.to_positions(matmul(by_chunk, seen)), {0});
+  // A read-out of a softmax reads scores, any other reader the weights.
+  Weighting chunks{.weights = {}, .visible = visible, .empty_rows = true};
+  if (read_out && row.scores.defined()) {
+    chunks.scores = scores;
+  } else {
+    const Tensor by_round =
+        permute(reshape(row.weights, {batch, heads, rounds.time, rounds.count, 2 * chunk}), {3, 0, 1, 2, 4});
+    chunks.weights = rounds.in_chunks(rounds.to_slots(by_round));
+  }
+  const Tensor y = read_out ? squeeze(read_rounds(rounds, *read_out, chunks, seen), {-2})
+                            : sum(rounds.to_positions(matmul(chunks.weights, seen)), {0});
   if (weights) {
     const Tensor columns = maximum(expand(keys, scores.shape()), 0);  // a missing chunk weighs 0
     const Tensor none = zeros({batch, heads, rounds.time, rounds.time}, type, qk0.device());

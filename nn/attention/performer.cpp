@@ -59,16 +59,15 @@ Tensor Performer::shift() const {
   return minimum(maximum(half - 80, 0.0), 30.0);
 }
 
-Tensor Performer::query_features(const Tensor& q) const {
-  const Tensor w = cast(projection, q.dtype());
-  const Tensor exponent = matmul(scaled(q), transpose(w)) + cast(shift(), q.dtype());
-  return exp(exponent - detach(max(exponent, {-1}, KeepAxes::yes)));
+FeatureAttention::Features Performer::features(const Tensor& q, const Tensor& k) const {
+  const Features logs = log_features(q, k);
+  const Tensor own = cast(shift(), q.dtype()), queries = logs.q + own;
+  return {exp(queries - detach(max(queries, {-1}, KeepAxes::yes))), exp(logs.k - own)};
 }
 
-Tensor Performer::key_features(const Tensor& k) const {
-  const Tensor w = cast(projection, k.dtype()), x = scaled(k);
-  const Tensor length = sum(square(x), {-1}, KeepAxes::yes) * 0.5;
-  return exp(matmul(x, transpose(w)) - length - cast(shift(), k.dtype()));
+FeatureAttention::Features Performer::log_features(const Tensor& q, const Tensor& k) const {
+  const Tensor w = transpose(cast(projection, q.dtype())), keys = scaled(k);
+  return {matmul(scaled(q), w), matmul(keys, w) - sum(square(keys), {-1}, KeepAxes::yes) * 0.5};
 }
 
 void Performer::fields(Fields& f) {

@@ -12,8 +12,9 @@ namespace vitrine::nn {
 /// that no exponential overflows, and a key's features do not depend on other keys.
 ///
 /// The features of a key are about e^(−|k|²/(2√D)), and for wide heads up to e^(−30) times smaller.
-/// Where they are below 10⁻³⁰ for all visible keys in float32, the query reads about 0. The
-/// gradient of LASER may overflow a little earlier.
+/// Where they are below 10⁻³⁰ for all visible keys in float32, the query's mean is about 0. LASER
+/// reads by the logarithms of the features, which do not vanish. They are rounded at the size of
+/// |k|²/(2√D), so that weights of very long keys have few digits.
 class Performer : public FeatureAttention {
  public:
   /// R features; 0: D·ln D, rounded up, as the paper advises. All heads have the same.
@@ -26,8 +27,8 @@ class Performer : public FeatureAttention {
   Tensor projection;  ///< the rows w_r [R, D], a buffer
 
  private:
-  Tensor query_features(const Tensor& q) const override;
-  Tensor key_features(const Tensor& k) const override;
+  Features features(const Tensor& q, const Tensor& k) const override;
+  Features log_features(const Tensor& q, const Tensor& k) const override;
   Tensor shift() const;
 };
 

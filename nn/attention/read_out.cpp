@@ -20,10 +20,8 @@ Tensor ReadOut::read_near(const Tensor& weights, const Tensor& v, const Tensor& 
   return decode(matmul(weights, encode(replaced ? where(seen, v, anchor) : v, anchor)), anchor);
 }
 
-Tensor read_shares(const ReadOut& read_out, const Tensor& weights, const Tensor& visible, const Tensor& v,
-                   double smallest) {
-  return read_out.read({share_of(weights, sum(weights, {-1}, KeepAxes::yes), smallest), {}, visible, true},
-                       v);
+Tensor read_shares(const ReadOut& read_out, const Tensor& weights, const Tensor& visible, const Tensor& v) {
+  return read_out.read({share_of(weights, sum(weights, {-1}, KeepAxes::yes)), {}, visible, true}, v);
 }
 
 }  // namespace vitrine::nn

@@ -40,9 +40,7 @@ class ReadOut {
   Tensor read_near(const Tensor& weights, const Tensor& v, const Tensor& anchor, const Tensor& seen) const;
 };
 
-/// A read by weights ≥ 0 of any sum: they are divided by it. A row whose sum is at most `smallest`
-/// gives about 0.
-Tensor read_shares(const ReadOut& read_out, const Tensor& weights, const Tensor& visible, const Tensor& v,
-                   double smallest = 0);
+/// A read by weights ≥ 0 of any sum: they are divided by it.
+Tensor read_shares(const ReadOut& read_out, const Tensor& weights, const Tensor& visible, const Tensor& v);
 
 }  // namespace vitrine::nn

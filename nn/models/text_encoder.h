@@ -20,7 +20,8 @@ struct TextEncoderOptions {
   /// The output layer reads norm(act(W·x + b)) with the activation of the blocks, and has a bias
   bool output_transform = false;
   bool pooler = false;  ///< tanh(W·x₀ + b) of the first position, as the feature of the whole text
-  /// The pooler reads the mean of all positions instead, which a small model learns faster
+  /// The pooler reads the mean of all positions instead. A small model trained on few texts may
+  /// classify better with it
   bool mean_pooling = false;
   int64_t classes = 0;  ///< kinds of texts, read from the pooler; 0: texts are not classified
   /// Learned vectors before the embeddings of each text, for prompt tuning (MemoryTokens); 0: none

@@ -16,10 +16,13 @@
 namespace vitrine::nn {
 namespace {
 
-/// LSE_j(s_ij + v_jd) − LSE_j(s_ij), exact for all values; it needs a tensor [B, H, Tq, Tk, D].
+/// LSE_j(s_ij + v_jd) − LSE_j(s_ij), exact for all values; it needs a tensor [B, H, Tq, Tk, D]. The
+/// largest score of a row is subtracted first: v would lose digits next to large scores.
 Tensor exact_read(const Tensor& scores, const Tensor& v) {
-  const Tensor together = unsqueeze(scores, -1) + unsqueeze(v, -3);
-  return log_sum_exp(together, {-2}) - log_sum_exp(scores, {-1}, KeepAxes::yes);
+  const Tensor top = max(detach(scores), {-1}, KeepAxes::yes);
+  const Tensor s = scores - where(is_finite(top), top, 0.0);
+  const Tensor together = unsqueeze(s, -1) + unsqueeze(v, -3);
+  return log_sum_exp(together, {-2}) - log_sum_exp(s, {-1}, KeepAxes::yes);
 }
 
 /// Scores whose softmax is `weights`. A weight of 0 gives −∞ without a gradient.
