@@ -18,7 +18,9 @@ struct Avx2 {
   using V = __m256;
   static constexpr int kWidth = 8, kPerUnit = 1;
   static constexpr int kTileRows = 6, kStrip = 2;
-  static constexpr int64_t kDepth = kAvx2Block.depth, kColumns = kAvx2Block.columns, kRows = 24;
+  // A block of B, 288 KiB, and a panel of A share a second cache of 512 KiB.
+  static constexpr int64_t kDepth = kAvx2Block.depth, kColumns = kAvx2Block.columns, kRows = 72;
+  static constexpr bool kFetchC = true;
   static constexpr int64_t kFewRows = 16, kFewColumns = 32;
 
   static V zero() { return _mm256_setzero_ps(); }

@@ -10,6 +10,7 @@ struct Avx512 {
   static constexpr int kWidth = 16, kPerUnit = 1;
   static constexpr int kTileRows = 8, kStrip = 3;
   static constexpr int64_t kDepth = kAvx512Block.depth, kColumns = kAvx512Block.columns, kRows = 64;
+  static constexpr bool kFetchC = false;
   static constexpr int64_t kFewRows = 16, kFewColumns = 48;
 
   static V zero() { return _mm512_setzero_ps(); }

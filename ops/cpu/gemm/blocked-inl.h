@@ -65,6 +65,11 @@ void tile(int64_t K, const float* a, int64_t lda, const TB* b, int64_t ldb, cons
   for (int i = 0; i < MR; ++i)
 #pragma GCC unroll 4
     for (int v = 0; v < NV; ++v) sum[i][v] = S::zero();
+  // When the sums are written, C has been fetched. Without this, a tile waits for it at the end.
+  if constexpr (S::kFetchC) {
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) __builtin_prefetch(out.c + i * out.ldc, 1);
+  }
 #pragma GCC unroll 4
   for (int64_t k = 0; k < K; ++k) {
     V bk[NV];

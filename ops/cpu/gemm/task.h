@@ -29,7 +29,7 @@ constexpr Way way_for(int64_t M, Trans tb) {
 struct PackedBlock {
   int64_t depth, columns;
 };
-constexpr PackedBlock kAmxBlock{384, 768}, kAvx512Block{512, 768}, kAvx2Block{256, 256};
+constexpr PackedBlock kAmxBlock{384, 768}, kAvx512Block{512, 768}, kAvx2Block{384, 192};
 
 /// One product, or a rectangle of one, that one thread computes. `row` and `column` are the
 /// position of this C in the whole product, for Epilogue::finish; C and bias already point there.
