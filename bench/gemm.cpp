@@ -184,8 +184,8 @@ void print_row(const Product& p, const Timing& t, int count, double peak) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Threads of OpenBLAS wait in a loop for their next product, and would take a core from ours. This
-  // is read when the program starts.
+  // Threads of OpenBLAS wait in a loop for their next product, and would take a core from ours. The
+  // variable is read when the program starts.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) {
     setenv("OMP_WAIT_POLICY", "passive", 1);
     execv("/proc/self/exe", argv);
