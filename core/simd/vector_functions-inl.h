@@ -114,6 +114,8 @@ HWY_INLINE Vec<float> scale_by_power_of_2(Vec<float> x, Vec<float> n) {
   const auto power = [d](auto e) HWY_ATTR {
     return Vec<float>(hn::BitCast(Tag<float>(), hn::ShiftLeft<23>(hn::Add(e, hn::Set(d, 127)))));
   };
+  // In portable code the conversion is a cast, which is undefined for NaN; x stays NaN.
+  if constexpr (HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR) n = select(is_nan(n), Vec<float>(0), n);
   const auto whole = hn::ConvertTo(d, n.raw),
              half = hn::ShiftRight<1>(whole);  // each half is a normal number
   return x * power(half) * power(hn::Sub(whole, half));

@@ -5,7 +5,7 @@
 namespace vitrine::nn {
 namespace {
 
-void config(ConfigFields& f, TextEncoderOptions& o) {
+void bert_config(ConfigFields& f, TextEncoderOptions& o) {
   BlockOptions& block = o.stack.block;
   f.size("vocab_size", o.vocabulary);
   f.size("type_vocab_size", o.segments, 2);
@@ -39,7 +39,7 @@ std::string architecture(const TextEncoderOptions& o) {
   return o.classes > 0 ? "BertForSequenceClassification" : "BertModel";
 }
 
-std::vector<WeightRow> weights(const TextEncoderOptions& o) {
+std::vector<WeightRow> bert_weights(const TextEncoderOptions& o) {
   const BlockOptions& block = o.stack.block;
   const int64_t c = block.mixer.width, hidden = hidden_of(block);
   const std::string embeddings = "bert.embeddings.";
@@ -69,7 +69,7 @@ std::vector<WeightRow> weights(const TextEncoderOptions& o) {
   return w.rows;
 }
 
-OptionValues values(const TextEncoderOptions& o) {
+OptionValues bert_values(const TextEncoderOptions& o) {
   OptionValues all = stack_values(o.stack);
   const auto add = [&](const char* name, const auto& value) {
     all.emplace_back(name, fmt::format("{}", value));
@@ -94,12 +94,12 @@ PretrainedKind<TextEncoderOptions> bert_kind() {
       .fixed = {.positions = Positions::learned,
                 .embedding_norm = true,
                 .stack = {.block = {.residual = Residual::post}}},
-      .config = config,
+      .config = bert_config,
       .heads_of = heads_of,
       .architecture = architecture,
       .layers = [](const TextEncoderOptions& o) { return o.stack.layers; },
-      .weights = weights,
-      .values = values};
+      .weights = bert_weights,
+      .values = bert_values};
 }
 
 }  // namespace vitrine::nn

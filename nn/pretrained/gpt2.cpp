@@ -4,7 +4,7 @@
 namespace vitrine::nn {
 namespace {
 
-void config(ConfigFields& f, GptOptions& o) {
+void gpt2_config(ConfigFields& f, GptOptions& o) {
   f.size("vocab_size", o.vocabulary);
   f.size("n_positions", o.context);
   f.size("n_embd", o.width);
@@ -24,7 +24,7 @@ void config(ConfigFields& f, GptOptions& o) {
 }
 
 // The linear layers of GPT-2 have their weights as [in, out].
-std::vector<WeightRow> weights(const GptOptions& o) {
+std::vector<WeightRow> gpt2_weights(const GptOptions& o) {
   const int64_t c = o.width, hidden = o.hidden ? o.hidden : 4 * c;
   WeightRows w;
   w.one("transformer.wte.weight", "tokens.weight", {o.vocabulary, c});
@@ -54,10 +54,10 @@ PretrainedKind<GptOptions> gpt2_kind() {
             if (!o.tied) return {".attn.bias", ".attn.masked_bias"};
             return {".attn.bias", ".attn.masked_bias", "lm_head.weight"};
           },
-          .config = config,
+          .config = gpt2_config,
           .architecture = [](const GptOptions&) { return "GPT2LMHeadModel"; },
           .layers = [](const GptOptions& o) { return o.layers; },
-          .weights = weights,
+          .weights = gpt2_weights,
           .values = gpt_values};
 }
 

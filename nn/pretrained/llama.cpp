@@ -31,7 +31,7 @@ std::optional<double> theta_of(const std::string& mixer) {
 
 /// One spelling for all names of the same rotary positions. Another mixer keeps its name, so that
 /// save_pretrained refuses it.
-OptionValues values(const GptOptions& options) {
+OptionValues llama_values(const GptOptions& options) {
   GptOptions o = options;
   if (const auto theta = theta_of(o.mixer)) o.mixer = rotary(*theta);
   return gpt_values(o);
@@ -54,7 +54,7 @@ void list_rotary(ConfigFields& f, GptOptions& o) {
   if (f.reads()) o.mixer = rotary(theta);
 }
 
-void config(ConfigFields& f, GptOptions& o) {
+void llama_config(ConfigFields& f, GptOptions& o) {
   f.size("vocab_size", o.vocabulary);
   f.size("max_position_embeddings", o.context);
   f.size("hidden_size", o.width);
@@ -87,7 +87,7 @@ void config(ConfigFields& f, GptOptions& o) {
   list_rotary(f, o);
 }
 
-std::vector<WeightRow> weights(const GptOptions& o) {
+std::vector<WeightRow> llama_weights(const GptOptions& o) {
   const int64_t c = o.width, keys = c / o.heads * (o.key_heads ? o.key_heads : o.heads),
                 hidden = o.hidden ? o.hidden : 4 * c;
   const bool bias = o.bias == Bias::yes;
@@ -122,11 +122,11 @@ PretrainedKind<GptOptions> llama_kind() {
             return {".rotary_emb.inv_freq", "lm_head.weight"};
           },
           .fixed = {.mixer = "rotary", .activation = Activation::swiglu, .norm = NormKind::rms},
-          .config = config,
+          .config = llama_config,
           .architecture = [](const GptOptions&) { return "LlamaForCausalLM"; },
           .layers = [](const GptOptions& o) { return o.layers; },
-          .weights = weights,
-          .values = values};
+          .weights = llama_weights,
+          .values = llama_values};
 }
 
 }  // namespace vitrine::nn

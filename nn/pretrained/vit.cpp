@@ -4,7 +4,7 @@
 namespace vitrine::nn {
 namespace {
 
-void config(ConfigFields& f, VisionTransformerOptions& o) {
+void vit_config(ConfigFields& f, VisionTransformerOptions& o) {
   BlockOptions& block = o.stack.block;
   f.size("image_size", o.height, 224);
   if (f.reads()) o.width = o.height;
@@ -21,7 +21,7 @@ void config(ConfigFields& f, VisionTransformerOptions& o) {
 
 // A patch is a square of pixels of all channels, so the kernel of the convolution that cuts patches
 // has the numbers of a linear layer, in the same order.
-std::vector<WeightRow> weights(const VisionTransformerOptions& o) {
+std::vector<WeightRow> vit_weights(const VisionTransformerOptions& o) {
   const BlockOptions& block = o.stack.block;
   const int64_t c = block.mixer.width, hidden = hidden_of(block);
   const std::string embeddings = "vit.embeddings.";
@@ -47,7 +47,7 @@ std::vector<WeightRow> weights(const VisionTransformerOptions& o) {
   return w.rows;
 }
 
-OptionValues values(const VisionTransformerOptions& o) {
+OptionValues vit_values(const VisionTransformerOptions& o) {
   OptionValues all = stack_values(o.stack);
   const auto add = [&](const char* name, int64_t value) { all.emplace_back(name, std::to_string(value)); };
   add("channels", o.channels), add("height", o.height), add("width of images", o.width);
@@ -62,11 +62,11 @@ PretrainedKind<VisionTransformerOptions> vit_kind() {
           .prefix = "vit.",
           .heads = {"classifier."},
           .ignored = [](const VisionTransformerOptions&) { return std::vector<std::string>(); },
-          .config = config,
+          .config = vit_config,
           .architecture = [](const VisionTransformerOptions&) { return "ViTForImageClassification"; },
           .layers = [](const VisionTransformerOptions& o) { return o.stack.layers; },
-          .weights = weights,
-          .values = values};
+          .weights = vit_weights,
+          .values = vit_values};
 }
 
 }  // namespace vitrine::nn

@@ -111,7 +111,7 @@ TEST_CASE("blocks of any size, and the scan, give the same causal read and the s
 
 TEST_CASE("LASER reads by features that are too small for a number") {
   for (const char* name : {"linear+laser", "performer=9+laser"})
-    for (const double size : {1.0, 10.0, 100.0, 1000.0})
+    for (const double size : {10.0, 1000.0})
       for (const double values : {1.0, 100.0})
         for (const bool causal : {false, true}) {
           INFO(label(name, causal), ", inputs of ", size, ", values of ", values);
