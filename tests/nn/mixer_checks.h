@@ -35,6 +35,9 @@ std::vector<Finding> check_mixer(const std::string& name, Depth depth);
 /// Checks that a row has an effect: that its outputs differ from those of standard attention, and
 /// that each of its options has two values with different outputs.
 std::vector<Finding> check_sensitivity(const std::string& name, const std::vector<nn::PartOption>& options);
+/// Whether a module of tests/nn/modules.h computes something else than every other one whose output
+/// has the same shape. Parameters of the same path are the same.
+Finding check_module_effect(const std::string& name);
 
 /// Writes the findings to the file that VITRINE_FINDINGS names, a JSON object per line. Does
 /// nothing if the variable is not set.

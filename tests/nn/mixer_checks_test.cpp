@@ -170,6 +170,14 @@ TEST_CASE("every row and each of its options changes the output") {
     if (row->name != "standard") check(*row);
 }
 
+TEST_CASE("every module computes something else than every other one") {
+  for (const test::ModuleRow& row : test::module_rows()) {
+    const auto finding = test::check_module_effect(row.name);
+    CHECK_MESSAGE(finding.failure.empty(), row.name, ": ", finding.failure);
+    test::record(row.name, {finding});
+  }
+}
+
 TEST_CASE("every pair of rows computes what it should, or is refused with a reason that names one of them") {
   auto pairs = test::pairs_of_rows();
   const char* const wanted = std::getenv("VITRINE_PAIRS");  // a number, or "all"

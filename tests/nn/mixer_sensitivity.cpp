@@ -1,7 +1,9 @@
 // Whether each row of the tables, and each of its options, changes what is computed.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
+#include "tests/nn/modules.h"
 #include "tests/nn/small_mixers.h"
 #include "tests/ops/reference.h"
 
@@ -79,6 +81,26 @@ std::vector<Finding> check_sensitivity(const std::string& name, const std::vecto
   std::vector<Finding> all;
   for (const auto& [option, finding] : findings) all.push_back(finding);
   return all;
+}
+
+Finding check_module_effect(const std::string& name) {
+  using namespace small_mixers;
+  const auto output = [](const std::string& module) {
+    return made(module)->forward(normal({2, 12, kWidth}, 8), call_of(module));
+  };
+  const Tensor y = output(name);
+  Finding finding{.check = "effect", .error = INFINITY, .note = "the only one of its shape"};
+  std::string nearest;
+  for (const ModuleRow& other : module_rows()) {
+    if (other.name == name) continue;
+    const Tensor z = output(other.name);
+    if (z.shape() != y.shape()) continue;
+    finding.note.clear();
+    if (const double difference = distance(y, z, 1e-2); difference < finding.error)
+      finding.error = difference, nearest = other.name;
+  }
+  if (!(finding.error > 1e-6)) finding.failure = "the output is that of " + nearest;
+  return finding;
 }
 
 }  // namespace vitrine::test

@@ -110,9 +110,14 @@ TEST_CASE("blocks of any size, and the scan, give the same causal read and the s
 }
 
 TEST_CASE("LASER reads by features that are too small for a number") {
+#ifdef VITRINE_SANITIZED
+  const std::vector<double> sizes = {1000}, ranges = {100};
+#else
+  const std::vector<double> sizes = {1, 10, 100, 1000}, ranges = {1, 100};
+#endif
   for (const char* name : {"linear+laser", "performer=9+laser"})
-    for (const double size : {10.0, 1000.0})
-      for (const double values : {1.0, 100.0})
+    for (const double size : sizes)
+      for (const double values : ranges)
         for (const bool causal : {false, true}) {
           INFO(label(name, causal), ", inputs of ", size, ", values of ", values);
           const auto attention = linear_attention(name);
