@@ -46,50 +46,68 @@ void check_unchanged(const std::vector<ReadRecorder::Memory>& memory) {
 
 bool recomputing() { return running_again; }
 
-Tensor FirstRun::run(Tape& tape, const std::function<Tensor()>& f) {
-  Tensor y;
+void FirstRun::run(Tape& tape, const std::function<void()>& f) {
   {
     ReadRecorder reads(&tape);
     const Tape::Pause pause;
-    y = f();
+    f();
     inputs_ = reads.tracked(), memory_ = reads.memory(), drawn_ = reads.generators();
   }
   detail::discard_saved();
-  return y;
 }
 
-Tensor FirstRun::again(const std::function<Tensor()>& f) const {
+void FirstRun::again(const std::function<void()>& f) const {
   const Replay replay(drawn_);
   check_unchanged(memory_);
-  return f();
+  f();
 }
 
-Tensor recompute(const std::function<Tensor()>& f) {
+std::vector<Tensor> recompute_all(const std::function<std::vector<Tensor>()>& f) {
   Tape* tape = Tape::recording();
   if (!tape || tape->order() > 1) return f();
   FirstRun first;
-  const Tensor y = first.run(*tape, f);
+  std::vector<Tensor> results, outputs;
+  first.run(*tape, [&] { results = f(); });
+  std::vector<size_t> places;  // of the outputs among the results
+  for (size_t i = 0; i < results.size(); ++i)
+    if (results[i].defined() && is_floating(results[i].dtype())) {
+      places.push_back(i);
+      outputs.push_back(results[i]);
+    }
   const std::vector<Tensor> inputs = first.inputs();
   first.forget_inputs();
   const std::vector<Saved> saved(inputs.begin(), inputs.end());
-  return record("recompute", inputs, y, [=, anomaly = tape->options().anomaly](const Backward& b) -> Grads {
+  const auto backward = [=, anomaly = tape->options().anomaly](const Backward& b) -> Grads {
     Tape again({.anomaly = anomaly});
     std::vector<Tensor> wanted, sums;
     for (size_t i = 0; i < saved.size(); ++i) {
       const Tensor& x = saved[i];
       if (b.needs(i)) wanted.push_back(again.watch(x));
     }
-    const Tensor y = first.again(f);
+    std::vector<Tensor> second, ys, dys;
+    first.again([&] { second = f(); });
+    for (size_t k = 0; k < places.size(); ++k)
+      if (b.dy(k).defined()) {
+        ys.push_back(second[places[k]]);
+        dys.push_back(b.dy(k));
+      }
     // Gradients continue from the sums of the outer pass, so that all are added up in the order of
     // a run without checkpoints.
     for (size_t i = 0; i < saved.size(); ++i)
       if (b.needs(i)) sums.push_back(b.take_sum(i));
-    std::vector<Tensor> gradients = again.gradient({y}, wanted, {b.dy()}, std::move(sums));
+    std::vector<Tensor> gradients = again.gradient(ys, wanted, dys, std::move(sums));
     Grads result(saved.size());
     for (size_t i = 0, k = 0; i < saved.size(); ++i)
       if (b.needs(i)) result[i] = std::move(gradients[k++]);
     return result;
-  });
+  };
+  outputs = record_all("recompute", inputs, std::move(outputs), backward);
+  for (size_t k = 0; k < places.size(); ++k) results[places[k]] = outputs[k];
+  return results;
+}
+
+Tensor recompute(const std::function<Tensor()>& f) {
+  return recompute_all([f] { return std::vector<Tensor>{f()}; })[0];
 }
 
 }  // namespace vitrine

@@ -18,6 +18,10 @@ namespace vitrine {
 /// tensor.
 Tensor recompute(const std::function<Tensor()>& f);
 
+/// The same for a function with several results, such as a step of a recurrence and its state.
+/// Results that have no gradient (undefined tensors, masks, indices) are those of the first run.
+std::vector<Tensor> recompute_all(const std::function<std::vector<Tensor>()>& f);
+
 /// True during the second run of a function. What must happen only once, such as the update of a
 /// running average, is skipped then.
 bool recomputing();
@@ -27,9 +31,9 @@ bool recomputing();
 class FirstRun {
  public:
   /// Runs f unrecorded, and notes what it reads and draws. `tape` is the recording one.
-  Tensor run(Tape& tape, const std::function<Tensor()>& f);
+  void run(Tape& tape, const std::function<void()>& f);
   /// Runs f again with the same random numbers. An input that was overwritten since is an error.
-  Tensor again(const std::function<Tensor()>& f) const;
+  void again(const std::function<void()>& f) const;
   /// The tracked tensors that the first run read, parameters included.
   const std::vector<Tensor>& inputs() const { return inputs_; }
   void forget_inputs() { inputs_.clear(); }  ///< so that this object keeps none of them alive

@@ -104,6 +104,14 @@ std::vector<Tensor> record_all(const char* op, std::initializer_list<Tensor> inp
   return ys;
 }
 
+/// The same for a list of inputs that is built at run time.
+template <class F>
+std::vector<Tensor> record_all(const char* op, const std::vector<Tensor>& inputs, std::vector<Tensor> ys,
+                               F&& backward) {
+  detail::push(op, inputs, ys, std::forward<F>(backward));
+  return ys;
+}
+
 /// Notes on the tape that the gradient of x ends at this op (argmax, comparisons, detach). Returns
 /// y.
 Tensor record_cut(const char* op, const Tensor& x, Tensor y);

@@ -7,7 +7,6 @@
 // By default, sentences and tasks come from a small grammar (nn/data/synthetic/grammar.h).
 #include <fmt/format.h>
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,18 +29,6 @@ const char* const kExamples =
     "  fine_tune\n"
     "  fine_tune --data a.txt,b.txt.gz --classes positive.txt,negative.txt";
 
-/// What a run that goes on must have in common with its beginning.
-std::map<std::string, std::string> setting(const FineTuneSettings& s) {
-  return {{"texts", fmt::format("{} {}", fmt::join(s.data, ","), fmt::join(s.classes, ","))},
-          {"pretraining", fmt::format("{} steps at {}", s.pretraining, s.pretraining_rate)},
-          {"examples", std::to_string(s.examples)},
-          {"vocabulary", std::to_string(s.vocabulary)},
-          {"heads", std::to_string(s.heads)},
-          {"mixer", s.mixer},
-          {"dropout", std::to_string(s.dropout)},
-          {"batch", std::to_string(s.run.batch)}};
-}
-
 RunRecord pretrain(TextEncoder& model, const FineTuneSettings& s, const PipelineTokenizer& tokenizer) {
   const auto rows = [&](Part part, int64_t size) {
     return mapped(pretraining_texts(s, part, size),
@@ -60,8 +47,10 @@ RunRecord pretrain(TextEncoder& model, const FineTuneSettings& s, const Pipeline
   training::Task task = training::masked_language_modeling(
       model, {[&](int64_t i) { return loader.batch(i); }, validation.whole()},
       TokenMasking(tokenizer, /*seed=*/0));
-  task.setting = setting(s);
-  return train(std::move(task), own, "pretraining");
+  task.setting = s.setting();
+  RunRecord record = train(std::move(task), own, "pretraining");
+  write_record(s.run, record);
+  return record;
 }
 
 /// Trains a model of its own for one task. The record's `parameters` are those that are trained.
@@ -79,12 +68,14 @@ RunRecord adapt(TextEncoder& pretrained, const Way& way, const TextTask& task, u
   own.run.training.progress = false;
   training::Task classification =
       training::text_classification(model, {[&](int64_t i) { return loader.batch(i); }, validation.whole()});
-  classification.setting = setting(s);
+  classification.setting = s.setting();
   classification.setting["pooling"] = s.pooling;
   RunRecord record =
       train(std::move(classification), own, fmt::format("{} {} {}", task.name, way.name, seed));
-  record.name = way.name, record.parameters = 0;
+  record.parameters = 0;
   for (const Parameter& p : model.parameters()) record.parameters += p.requires_grad() ? p.numel() : 0;
+  write_record(s.run, record);
+  record.name = way.name;
   return record;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,6 +62,18 @@ struct FineTuneSettings {
     o.remove("seed");
     o.find("steps")->help = "steps on each task";
     o.find("lr")->help = "maximum learning rate of all parameters; smaller parts have a multiple of it";
+  }
+
+  /// What a run that goes on must have in common with its beginning.
+  std::map<std::string, std::string> setting() const {
+    return {{"texts", fmt::format("{} {}", fmt::join(data, ","), fmt::join(classes, ","))},
+            {"pretraining", fmt::format("{} steps at {}", pretraining, pretraining_rate)},
+            {"examples", std::to_string(examples)},
+            {"vocabulary", std::to_string(vocabulary)},
+            {"heads", std::to_string(heads)},
+            {"mixer", mixer},
+            {"dropout", std::to_string(dropout)},
+            {"batch", std::to_string(run.batch)}};
   }
 };
 

@@ -19,20 +19,21 @@ double fan_both(const Shape& shape) { return static_cast<double>(shape[0] + shap
 /// leaves rounding errors. Rows from a normal distribution become uniformly distributed, since the
 /// diagonal of R is positive (Mezzadri 2007).
 void orthonormalize(std::vector<double>& x, int64_t count, int64_t length) {
-  const auto row = [&](int64_t i) { return x.data() + i * length; };
-  const auto dot = [&](int64_t i, int64_t j) {
+  const auto dot = [length](const double* a, const double* b) {
     double sum = 0;
-    for (int64_t k = 0; k < length; ++k) sum += row(i)[k] * row(j)[k];
+    for (int64_t k = 0; k < length; ++k) sum += a[k] * b[k];
     return sum;
   };
   for (int64_t i = 0; i < count; ++i) {
+    double* const row = x.data() + i * length;
     for (int pass = 0; pass < 2; ++pass)
       for (int64_t j = 0; j < i; ++j) {
-        const double along = dot(i, j);
-        for (int64_t k = 0; k < length; ++k) row(i)[k] -= along * row(j)[k];
+        const double* const other = x.data() + j * length;
+        const double along = dot(row, other);
+        for (int64_t k = 0; k < length; ++k) row[k] -= along * other[k];
       }
-    const double norm = std::sqrt(dot(i, i));
-    for (int64_t k = 0; k < length; ++k) row(i)[k] /= norm;
+    const double norm = std::sqrt(dot(row, row));
+    for (int64_t k = 0; k < length; ++k) row[k] /= norm;
   }
 }
 

@@ -278,9 +278,10 @@ bool Module::training() const {
   return training_;
 }
 
-Modes modes_of(Module& module) {
+Modes modes_of(const Module& module) {
   Modes modes;
-  module.apply([&](const std::string&, Module& m) { modes[&m] = m.training(); });
+  // fields() is not const, and nothing is changed here.
+  const_cast<Module&>(module).apply([&](const std::string&, Module& m) { modes[&m] = m.training(); });
   return modes;
 }
 
@@ -295,11 +296,15 @@ ModeScope::ModeScope(Module& module, bool training)
 
 ModeScope::~ModeScope() { innermost_scope = outer_; }
 
-Tensor recompute(Module& module, const std::function<Tensor()>& f) {
-  return vitrine::recompute([f, modes = modes_of(module)] {
+std::vector<Tensor> recompute_all(const Module& module, const std::function<std::vector<Tensor>()>& f) {
+  return vitrine::recompute_all([f, modes = modes_of(module)] {
     const ModeScope same(modes);
     return f();
   });
+}
+
+Tensor recompute(const Module& module, const std::function<Tensor()>& f) {
+  return recompute_all(module, [f] { return std::vector<Tensor>{f()}; })[0];
 }
 
 }  // namespace vitrine::nn

@@ -139,7 +139,7 @@ class Module {
 /// Modes by module.
 using Modes = std::unordered_map<const Module*, bool>;
 /// The current modes of a module and all its submodules on this thread.
-Modes modes_of(Module& module);
+Modes modes_of(const Module& module);
 
 /// Sets the modes of a module and all its submodules on this thread until the end of the scope. The
 /// modules themselves are not written, so other threads may use them in other modes at the same
@@ -160,6 +160,7 @@ class ModeScope {
 
 /// Like recompute in core/recompute.h. The second run uses the modes that the module and its
 /// submodules had in the first run.
-Tensor recompute(Module& module, const std::function<Tensor()>& f);
+Tensor recompute(const Module& module, const std::function<Tensor()>& f);
+std::vector<Tensor> recompute_all(const Module& module, const std::function<std::vector<Tensor>()>& f);
 
 }  // namespace vitrine::nn

@@ -21,8 +21,10 @@ namespace vitrine {
 
 /// What is compared. c is a random cotangent of y's shape.
 enum class Probe {
-  automatic,  ///< the most thorough one with at most about 10,000 evaluations or comparisons
-  jacobian,   ///< every ∂y/∂x: a backward pass per output, 4 evaluations per element of the inputs
+  /// The most thorough one with at most about 10,000 evaluations or comparisons; 1,000 in a build
+  /// with sanitizers
+  automatic,
+  jacobian,  ///< every ∂y/∂x: a backward pass per output, 4 evaluations per element of the inputs
   /// Every element of the gradient of Σ c·y: one backward pass, 4 evaluations per element
   elements,
   directions,  ///< the change of Σ c·y along 4 random directions per input

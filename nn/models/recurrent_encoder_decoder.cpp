@@ -84,6 +84,8 @@ void RecurrentEncoderDecoderOptions::list(OptionList& o) {
   });
   o("feeding", feeding, "what the decoder reads besides a token");
   o("coverage", coverage, "the score reads the earlier weights").unless(no_attention);
+  o("checkpoint-steps", recompute_steps, "save memory: run the recurrences again in the backward pass")
+      .decides(Role::execution);
 }
 
 RecurrentEncoderDecoder::RecurrentEncoderDecoder(const RecurrentEncoderDecoderOptions& o)
@@ -109,7 +111,9 @@ Memory RecurrentEncoderDecoder::encode(const Tensor& source, const Tensor& lengt
   check(source.rank() == 2 && source.size(1) >= 1,
         "RecurrentEncoderDecoder: the source is {}, wanted [B, S] with at least one token", source.shape());
   const ModuleScope scope("encoder");
-  return {encoder->forward(dropout.forward(source_tokens.forward(source)), {.lengths = lengths}), lengths};
+  const Tensor x = dropout.forward(source_tokens.forward(source));
+  const auto forward = [this, x, lengths] { return encoder->forward(x, {.lengths = lengths}); };
+  return {options_.recompute_steps ? recompute(*encoder, forward) : forward(), lengths};
 }
 
 /// What a step passes to the next one.
@@ -138,6 +142,41 @@ RecurrentEncoderDecoder::Carried RecurrentEncoderDecoder::start(const Tensor& so
           {tanh(bridge.forward(summary))}};
 }
 
+/// One step, or several that need nothing of each other but the state.
+struct RecurrentEncoderDecoder::Step {
+  Decoded decoded;
+  std::vector<Tensor> states = {};  ///< at each position: h, and c of an LSTM, [B, T, C] each
+
+  std::vector<Tensor> tensors() const {
+    std::vector<Tensor> all = {decoded.inputs,  decoded.h,       decoded.read,
+                               decoded.context, decoded.weights, decoded.visible};
+    all.insert(all.end(), states.begin(), states.end());
+    return all;
+  }
+  static Step of(const std::vector<Tensor>& all, const Tensor& coverage) {
+    return {{all[0], all[1], all[2], all[3], all[4], all[5], coverage}, {all.begin() + 6, all.end()}};
+  }
+};
+
+RecurrentEncoderDecoder::Step RecurrentEncoderDecoder::step(const Tensor& x, const Tensor& source,
+                                                            const Tensor& visible, int64_t position,
+                                                            const Carried& carried) const {
+  Step made{.decoded = {.inputs = x, .coverage = carried.coverage}};
+  Decoded& part = made.decoded;
+  const auto attend = [&](const Tensor& h) {
+    const auto found = attention.attend(h, source, visible, position, carried.coverage);
+    part.context = found.context, part.weights = found.weights, part.visible = found.visible;
+  };
+  if (options_.feeding == Feeding::context) attend(unsqueeze(carried.states[0], 1));
+  if (options_.feeding != Feeding::none)
+    part.inputs = concat({x, options_.feeding == Feeding::context ? part.context : carried.read}, -1);
+  made.states = decoder->states(part.inputs, carried.states);
+  part.h = made.states[0];
+  if (options_.feeding != Feeding::context) attend(part.h);
+  part.read = attention.combine(part.context, part.h);
+  return made;
+}
+
 RecurrentEncoderDecoder::Decoded RecurrentEncoderDecoder::decode(const Tensor& ids,
                                                                  const StackCall& call) const {
   FixedState* const state = FixedState::of(call.state, kind());
@@ -156,21 +195,14 @@ RecurrentEncoderDecoder::Decoded RecurrentEncoderDecoder::decode(const Tensor& i
   const int64_t chunk = options_.feeding == Feeding::none && !options_.coverage ? time : 1;
   std::vector<Decoded> parts;
   for (int64_t t = 0; t < time; t += chunk) {
-    Decoded part{.inputs = slice(x, 1, t, t + chunk), .coverage = carried.coverage};
-    const auto attend = [&](const Tensor& h) {
-      const auto found = attention.attend(h, source, visible, past + t, carried.coverage);
-      part.context = found.context, part.weights = found.weights, part.visible = found.visible;
+    const auto run = [=, this, own = slice(x, 1, t, t + chunk)] {
+      return step(own, source, visible, past + t, carried).tensors();
     };
-    if (options_.feeding == Feeding::context) attend(unsqueeze(carried.states[0], 1));
-    if (options_.feeding != Feeding::none)
-      part.inputs =
-          concat({part.inputs, options_.feeding == Feeding::context ? part.context : carried.read}, -1);
-    const std::vector<Tensor> states = decoder->states(part.inputs, carried.states);
-    part.h = states[0];
-    if (options_.feeding != Feeding::context) attend(part.h);
-    part.read = attention.combine(part.context, part.h);
+    const Step made =
+        Step::of(options_.recompute_steps ? recompute_all(*this, run) : run(), carried.coverage);
+    const Decoded& part = made.decoded;
     carried.states.clear();
-    for (const Tensor& s : states) carried.states.push_back(select(s, 1, -1));
+    for (const Tensor& s : made.states) carried.states.push_back(select(s, 1, -1));
     carried.read = slice(part.read, 1, chunk - 1, chunk);
     if (options_.coverage) carried.coverage = carried.coverage + part.weights;
     parts.push_back(part);

@@ -46,6 +46,9 @@ struct RecurrentEncoderDecoderOptions {
   int64_t half_window = 10;  ///< D, of the local views
   Feeding feeding = Feeding::none;
   bool coverage = false;  ///< see LuongOptions
+  /// Run the encoder and each step of the decoder again in the backward pass, to save memory. With
+  /// neither feeding nor coverage, all steps are one.
+  bool recompute_steps = false;
 
   void list(OptionList& o);  ///< see nn/options.h
 };
@@ -100,7 +103,10 @@ class RecurrentEncoderDecoder : public Seq2SeqModel {
 
  private:
   struct Carried;
+  struct Step;
   Carried start(const Tensor& source, const Tensor& summary) const;
+  Step step(const Tensor& x, const Tensor& source, const Tensor& visible, int64_t position,
+            const Carried& carried) const;
 
   RecurrentEncoderDecoderOptions options_;
 };

@@ -29,7 +29,8 @@ struct Halves {
   Tensor run(Tape& tape, const Function& f, const Tensor& x) {
     all.push_back({f, {}});
     Half& half = all.back();
-    const Tensor y = half.first.run(tape, [&] { return f(x); });
+    Tensor y;
+    half.first.run(tape, [&] { y = f(x); });
     for (const Tensor& input : half.first.inputs()) {
       const auto known =
           std::find_if(inputs.begin(), inputs.end(), [&](const Tensor& t) { return t.is_same(input); });
@@ -58,7 +59,8 @@ class WayBack {
         sums.push_back(sums_[i].defined() ? sums_[i] : b_.take_sum(2 + i));
         sums_[i] = {};
       }
-    const Tensor h = half.first.again([&] { return half.run(wanted[0]); });
+    Tensor h;
+    half.first.again([&] { h = half.run(wanted[0]); });
     {
       const Tape::Pause pause;
       out = out - h;

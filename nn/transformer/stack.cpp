@@ -52,7 +52,23 @@ std::unique_ptr<UniversalTransformer> universal_of(const StackOptions& o) {
   if (!o.universal) return nullptr;
   return std::make_unique<UniversalTransformer>(
       UniversalOptions{.block = block_options(o, o.layers - 1),
-                       .halting = {.kind = o.halting, .max_steps = o.layers, .ponder = o.ponder}});
+                       .halting = {.kind = o.halting, .max_steps = o.layers, .ponder = o.ponder},
+                       .recompute = o.recompute_blocks});
+}
+
+/// block.forward(x, own, cross, routing), which runs again in the backward pass.
+Tensor computed_again(const TransformerBlock& block, const Tensor& x, const MixerCall& own,
+                      const MixerCall& cross, Routing* routing) {
+  const auto chosen = routing ? std::make_shared<Routing>() : nullptr;  // each run writes it
+  const std::vector<Tensor> made = recompute_all(block, [&block, x, own, cross, chosen] {
+    const Tensor y = block.forward(x, own, cross, chosen.get());
+    return chosen ? std::vector{y, chosen->gates, chosen->auxiliary} : std::vector{y};
+  });
+  if (routing) {
+    *routing = *chosen;
+    routing->gates = made[1], routing->auxiliary = made[2];
+  }
+  return made[0];
 }
 
 DecodingState* member(StateList* list, size_t i) { return list ? list->states[i].get() : nullptr; }
@@ -73,7 +89,6 @@ void StackOptions::validate() const {
       {reversible, "reversible"},
       {block.cross, "one with a cross-attention"},
       {block.experts.count > 0, "one of experts"},
-      {recompute_blocks, "computed again in the backward pass"},
       {block.residual == Residual::admin, "one of Residual::admin, which measures each part once"}};
   for (const auto& [given, what] : of_universal)
     check(!universal || !given, "universal: wanted a block that can be applied several times, and it is {}",
@@ -111,14 +126,14 @@ Tensor BlockStack::one_stream(Tensor x, const StackCall& call, StateList* state)
     const ModuleScope scope("blocks." + std::to_string(i));
     MixerCall own{.mask = call.mask, .lengths = call.lengths},
         cross{.source = call.source, .lengths = call.source_lengths};
-    const bool routed = call.routing && block.experts;
-    if (options_.recompute_blocks && !state && !call.traces && !routed) {
-      x = recompute(block, [&block, x, own, cross] { return block.forward(x, own, cross); });
+    Routing* const routing = call.routing && block.experts ? &call.routing->emplace_back() : nullptr;
+    if (options_.recompute_blocks && !state && !call.traces) {
+      x = computed_again(block, x, own, cross, routing);
       continue;
     }
     own.state = member(state, i);
     if (call.traces) (block.cross ? cross : own).trace = &(*call.traces)[i];
-    x = block.forward(x, own, cross, routed ? &call.routing->emplace_back() : nullptr);
+    x = block.forward(x, own, cross, routing);
   }
   return x;
 }

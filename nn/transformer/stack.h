@@ -50,8 +50,7 @@ struct StackCall {
   /// If not null: receives one trace per block, of its cross-attention if it has one. A universal
   /// stack gives one per step.
   std::vector<MixerTrace>* traces = nullptr;
-  /// If not null: receives the routing of each block that has experts, with its auxiliary loss.
-  /// Such a block is then not recomputed, because a recomputed function has one result.
+  /// If not null: receives the routing of each block that has experts, with its auxiliary loss
   std::vector<Routing>* routing = nullptr;
   /// If not null: receives what the positions of a universal stack took, with its auxiliary loss
   Halted* halted = nullptr;

@@ -50,7 +50,9 @@ Halted UniversalTransformer::forward(const Tensor& x, const MixerCall& call,
     if (state) own.state = state->states[static_cast<size_t>(n - 1)].get();
     if (traces) own.trace = &traces->emplace_back();
     taken = n;
-    return last = block.forward(s + universal_coordinates(past, s.size(1), n, s, call.mask.start), own);
+    const Tensor x = s + universal_coordinates(past, s.size(1), n, s, call.mask.start);
+    const auto forward = [this, x, own] { return block.forward(x, own); };
+    return last = options_.recompute && !state && !traces ? recompute(block, forward) : forward();
   };
   Halted result = halting.forward(x, step);
   while (state && taken < options_.halting.max_steps) step(last, taken + 1);

@@ -19,6 +19,8 @@ Tensor universal_coordinates(int64_t past, int64_t count, int64_t n, const Tenso
 struct UniversalOptions {
   BlockOptions block = {};      ///< of the one block; without cross-attention
   HaltingOptions halting = {};  ///< the number of steps per position
+  /// Run each step again in the backward pass, to save memory; not with a state or traces.
+  bool recompute = false;
 };
 
 /// Each step adds the coordinates and applies the same block: s ← block(s + coordinates(n)). A

@@ -99,6 +99,8 @@ TEST_CASE("a BERT is pretrained and fine-tuned in each way, on the grammar and o
   for (const char* word : {"scratch", "whole", "last", "lora", "prompt", "acceptability", "mean"})
     CHECK_MESSAGE(printed.find(word) != std::string::npos, printed);
   CHECK(std::filesystem::file_size(folder / "run/report.html") > 10000);
+  for (const std::string name : {"pretraining", "acceptability_lora_1"})
+    CHECK(std::filesystem::exists(folder / ("run/" + name + "/record.json")));
   // Runs that have ended are read again.
   const auto summary = [](const std::string& text) {
     return text.substr(text.find("held-out texts that are right"));

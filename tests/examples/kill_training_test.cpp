@@ -12,7 +12,7 @@ using namespace vitrine::test::train_gpt;
 using test::bytes_of_file;
 
 TEST_CASE("training that is killed again and again ends with the bits of a run that was never stopped") {
-  const Folder folder;
+  const TextFolder folder;
   const auto words = [&](const std::string& out, const std::string& resume = "") {
     Arguments all = tiny(folder, {"--steps", "60", "--save-every", "1", "--dropout", "0.1", "--seed", "7",
                                   "--threads", "1", "--out", folder / out});

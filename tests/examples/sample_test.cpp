@@ -11,7 +11,7 @@ using test::printed_by;
 
 namespace {
 
-std::string sample(const Folder& folder, const std::string& more) {
+std::string sample(const TextFolder& folder, const std::string& more) {
   return printed_by(
       (VITRINE_SAMPLE " '" + (folder / "out/laser.safetensors") + "' --threads 2 " + more).c_str());
 }
@@ -19,7 +19,7 @@ std::string sample(const Folder& folder, const std::string& more) {
 }  // namespace
 
 TEST_CASE("sample writes what train_gpt has shown, and other text by other flags") {
-  const Folder folder;
+  const TextFolder folder;
   Program program(folder, tiny(folder, {"--attention", "laser", "--steps", "20", "--out", folder / "out"}));
   REQUIRE_MESSAGE(program.exit_code() == 0, program.printed());
   const std::string text = sample(folder, "--count 9");
@@ -45,7 +45,7 @@ TEST_CASE(
     "a checkpoint has its tokenizer: sample finds byte pairs and words, and a resumed run needs the same") {
   for (const std::string kind : {"bpe", "words"}) {
     CAPTURE(kind);
-    const Folder folder;
+    const TextFolder folder;
     const Arguments base = {"--attention", "laser", "--tokenizer", kind, "--vocabulary", "270", "--steps"};
     const auto with = [&](Arguments more) {
       more.insert(more.begin(), base.begin(), base.end());
@@ -72,7 +72,7 @@ TEST_CASE(
 }
 
 TEST_CASE("sample says what is wrong with its checkpoint or its flags") {
-  const Folder folder;
+  const TextFolder folder;
   const auto error_of = [&](const std::string& arguments) {
     const std::string log = folder / "log";
     CHECK(std::system((VITRINE_SAMPLE " " + arguments + " > '" + log + "' 2>&1").c_str()) != 0);

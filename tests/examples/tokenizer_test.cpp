@@ -39,7 +39,7 @@ TEST_CASE("tokenizer shows the pieces of each word") {
 }
 
 TEST_CASE("tokenizer says what is wrong with its text or its flags") {
-  const test::train_gpt::Folder folder;
+  const test::train_gpt::TextFolder folder;
   const auto error_of = [&](const std::string& arguments) {
     const std::string log = folder / "log";
     CHECK(std::system((VITRINE_TOKENIZER " " + arguments + " > '" + log + "' 2>&1").c_str()) != 0);

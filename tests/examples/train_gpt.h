@@ -20,8 +20,8 @@ namespace vitrine::test::train_gpt {
 using Arguments = std::vector<std::string>;
 
 /// A folder for one test case, with a text to train on.
-struct Folder : test::Folder {
-  Folder() {
+struct TextFolder : Folder {
+  TextFolder() {
     std::ofstream text(path / "text.txt");
     for (int i = 0; i < 40; ++i) text << "the quick brown fox jumps over " << i % 7 << " lazy dogs\n";
   }
@@ -31,7 +31,7 @@ struct Folder : test::Folder {
 /// file, or standard output elsewhere.
 class Program {
  public:
-  Program(const Folder& folder, Arguments arguments, const char* standard_output = nullptr,
+  Program(const TextFolder& folder, Arguments arguments, const char* standard_output = nullptr,
           const char* program = VITRINE_TRAIN_GPT)
       : log_(folder / "log") {
     arguments.insert(arguments.begin(), program);

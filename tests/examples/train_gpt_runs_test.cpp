@@ -55,7 +55,7 @@ void send_after_first_line(Program& program, const std::string& pipe, int signal
 }  // namespace
 
 TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if nothing had happened") {
-  const Folder folder;
+  const TextFolder folder;
   std::ofstream(folder / "runs.ini") << "compare = [\"softcap=20\", \"standard\"]\nseeds = 7,8\n";
   const auto run = [&](const char* out, const Arguments& more) {
     Arguments all = tiny(folder, {"--steps", "200", "--dropout", "0.1", "--out", folder / out});
@@ -103,7 +103,7 @@ TEST_CASE("Ctrl-C saves a checkpoint and says how to go on, which ends as if not
 }
 
 TEST_CASE("SIGTERM, even sent twice, saves a checkpoint from which the run goes on") {
-  const Folder folder;
+  const TextFolder folder;
   const Arguments words = tiny(folder, {"--steps", "200", "--out", folder / "out"});
   fs::create_directories(folder / "out");
   const std::string pipe = folder / "out/standard.jsonl", saved = folder / "out/standard.safetensors";
@@ -121,14 +121,14 @@ TEST_CASE("SIGTERM, even sent twice, saves a checkpoint from which the run goes 
 }
 
 TEST_CASE("a second run in a folder is an error that names the first, and the first is not disturbed") {
-  const Folder folder;
+  const TextFolder folder;
   const std::string pipe = folder / "out/standard.jsonl";
   fs::create_directories(folder / "out");
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
   Program first(folder, tiny(folder, {"--steps", "200", "--out", folder / "out"}));
   const int reader = open(pipe.c_str(), O_RDONLY);  // waits until the first run has begun
   REQUIRE(reader >= 0);
-  const Folder other;
+  const TextFolder other;
   Program second(other, tiny(other, {"--steps", "2", "--attention", "laser", "--out", folder / "out"}));
   CHECK(second.exit_code() == 1);
   CHECK_MESSAGE(second.printed().find("is in use by another run, process ") != std::string::npos,
@@ -141,7 +141,7 @@ TEST_CASE("a second run in a folder is an error that names the first, and the fi
 }
 
 TEST_CASE("a comparison writes metrics, checkpoints and a report") {
-  const Folder folder;
+  const TextFolder folder;
   Program program(folder,
                   tiny(folder, {"--compare", "standard,laser", "--steps", "4", "--out", folder / "out"}));
   REQUIRE_MESSAGE(program.exit_code() == 0, program.printed());
@@ -165,7 +165,7 @@ TEST_CASE("a comparison writes metrics, checkpoints and a report") {
 }
 
 TEST_CASE("optimizers and sizes are compared with each other, and the best of each run is kept") {
-  const Folder folder;
+  const TextFolder folder;
   const Arguments compare = {"--compare", "optimizer=adamw,lion", "--compare", "hidden=16,32", "--steps",
                              "4",         "--evaluate-every",     "1",         "--best-by",    "perplexity",
                              "--out",     folder / "out"};
@@ -196,7 +196,7 @@ TEST_CASE("optimizers and sizes are compared with each other, and the best of ea
 }
 
 TEST_CASE("a comparison has options that its runs have, and not the program's defaults") {
-  const Folder folder;
+  const TextFolder folder;
   Program program(
       folder, tiny(folder, {"--compare", "optimizer=sgd,rmsprop", "--compare", "lr=0.1,0.01", "--momentum",
                             "0.5", "--final-lr", "5e-3", "--steps", "1", "--out", folder / "out"}));
@@ -207,7 +207,7 @@ TEST_CASE("a comparison has options that its runs have, and not the program's de
 }
 
 TEST_CASE("a comparison that goes on takes what is finished from its folder") {
-  const Folder folder;
+  const TextFolder folder;
   const Arguments compare = {"--compare",   "standard,softcap=20,laser", "--steps", "60", "--out",
                              folder / "out"};
   Program whole(folder, tiny(folder, compare));
@@ -227,7 +227,7 @@ TEST_CASE("a comparison that goes on takes what is finished from its folder") {
 }
 
 TEST_CASE("a checkpoint of other settings ends a comparison, and what is finished stays") {
-  const Folder folder;
+  const TextFolder folder;
   const Arguments compare = {"--compare", "standard, laser", "--steps", "3", "--out", folder / "out"};
   Program whole(folder, tiny(folder, compare));
   REQUIRE(whole.exit_code() == 0);
@@ -243,7 +243,7 @@ TEST_CASE("a checkpoint of other settings ends a comparison, and what is finishe
 }
 
 TEST_CASE("the configuration beside the results of each run repeats it bit for bit") {
-  const Folder folder;
+  const TextFolder folder;
   std::ofstream(folder / "text.txt", std::ios::app) << "\"quoted\"\n";
   const auto path = [&](const std::string& name) { return folder / name; };
   std::ofstream(path("runs.ini"))
@@ -265,7 +265,7 @@ TEST_CASE("the configuration beside the results of each run repeats it bit for b
 }
 
 TEST_CASE("a run with a new schedule is repeated by its configuration and the checkpoint kept beside it") {
-  const Folder folder;
+  const TextFolder folder;
   const std::string saved = folder / "out/standard.safetensors", config = folder / "out/standard.ini";
   Program first(folder, tiny(folder, {"--steps", "6", "--dropout", "0.1", "--out", folder / "out"}));
   REQUIRE(first.exit_code() == 0);
@@ -287,7 +287,7 @@ TEST_CASE("a run with a new schedule is repeated by its configuration and the ch
 }
 
 TEST_CASE("a run that fails leaves the others of its comparison their report") {
-  const Folder folder;
+  const TextFolder folder;
   Program program(folder, tiny(folder, {"--compare", "standard,scale=1e300,laser", "--steps", "4", "--out",
                                         folder / "out"}));
   CHECK(program.exit_code() == 1);
@@ -297,7 +297,7 @@ TEST_CASE("a run that fails leaves the others of its comparison their report") {
 }
 
 TEST_CASE("a single run that fails leaves a report of how it came to that") {
-  const Folder folder;
+  const TextFolder folder;
   Program program(folder,
                   tiny(folder, {"--attention", "scale=1e300", "--steps", "4", "--out", folder / "out"}));
   CHECK(program.exit_code() == 1);
@@ -307,7 +307,7 @@ TEST_CASE("a single run that fails leaves a report of how it came to that") {
 }
 
 TEST_CASE("the runs of a comparison are those that each attention has alone: same text, same seed") {
-  const Folder folder;
+  const TextFolder folder;
   Program both(folder, tiny(folder, {"--compare", "standard,laser", "--steps", "4", "--dropout", "0.1",
                                      "--out", folder / "both"}));
   CHECK(both.exit_code() == 0);

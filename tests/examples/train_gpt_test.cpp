@@ -18,7 +18,7 @@ using nn::read_text, test::bytes_of_file;
 namespace fs = std::filesystem;
 
 TEST_CASE("--help names every flag and every part of attention") {
-  const Folder folder;
+  const TextFolder folder;
   Program program(folder, {"--help"});
   CHECK(program.exit_code() == 0);
   const std::string help = program.printed();
@@ -41,7 +41,7 @@ TEST_CASE("--help names every flag and every part of attention") {
 }
 
 TEST_CASE("--version names the program and the library's version") {
-  const Folder folder;
+  const TextFolder folder;
   Program program(folder, {"--version"});
   CHECK(program.exit_code() == 0);
   CHECK(program.printed() == fmt::format("train_gpt of Vitrine {}\n", version()));
@@ -57,7 +57,7 @@ TEST_CASE("the default text is the one whose hash is recorded") {
 }
 
 TEST_CASE("without --data it reads the snapshot of the project's own source and documentation") {
-  const Folder folder;
+  const TextFolder folder;
   Arguments words = tiny(folder, {"--steps", "1", "--out", folder / "out"});
   words.erase(words.begin(), words.begin() + 2);
   Program program(folder, words);
@@ -69,7 +69,7 @@ TEST_CASE("without --data it reads the snapshot of the project's own source and 
 }
 
 TEST_CASE("wrong flags and values are told before anything is trained") {
-  const Folder folder;
+  const TextFolder folder;
   const std::string out = folder / "out";
   std::ofstream(folder / "empty.txt");
   std::ofstream(folder / "misspelt.ini") << "layrs = 2\n";
@@ -177,7 +177,7 @@ TEST_CASE("wrong flags and values are told before anything is trained") {
 }
 
 TEST_CASE("a config file gives flags, and those on the command line go first") {
-  const Folder folder;
+  const TextFolder folder;
   std::ofstream(folder / "run.ini")
       << "# a comment\nsteps = 3\nattention = \"laser+qk_norm\"\nkey-heads=2\nlr = 0.01\n"
          "checkpoint-blocks = true\nseeds = 5,6\n";
@@ -194,7 +194,7 @@ TEST_CASE("a config file gives flags, and those on the command line go first") {
 }
 
 TEST_CASE("a line of a config file that is no option and its value is an error that names the line") {
-  const Folder folder;
+  const TextFolder folder;
   const std::pair<const char*, const char*> mistakes[] = {
       {"lr = []", "line 2: wanted a value without brackets (or in quotes), before \"[]\""},
       {"lr = [0.5", "a value without brackets (or in quotes), before \"[0.5\""},
@@ -230,7 +230,7 @@ TEST_CASE("a line of a config file that is no option and its value is an error t
 }
 
 TEST_CASE("a config file has comments, quotes, flags and lists") {
-  const Folder folder;
+  const TextFolder folder;
   std::ofstream(folder / "text.txt", std::ios::app) << "a # in the text; and [these], too\n";
   std::ofstream(folder / "run.ini") << "; a comment\r\n\n  steps=2 # two\r\nprompt = \"[a # in\"\nno-bias\n"
                                        "seeds = [ 5, '6' ]  # both\nresidual = pre\n";
@@ -243,7 +243,7 @@ TEST_CASE("a config file has comments, quotes, flags and lists") {
 }
 
 TEST_CASE("standard output that is full is an error at the end, and what was trained is saved") {
-  const Folder folder;
+  const TextFolder folder;
   for (const Arguments& more : {Arguments{"--steps", "2", "--sample", "5000"}, Arguments{"--help"}}) {
     Arguments all = tiny(folder, {"--out", folder / "out"});
     all.insert(all.end(), more.begin(), more.end());
@@ -257,7 +257,7 @@ TEST_CASE("standard output that is full is an error at the end, and what was tra
 }
 
 TEST_CASE("every schedule trains a single step, and momentum and betas reach the optimizer") {
-  const Folder folder;
+  const TextFolder folder;
   const auto weights = [&](Arguments more) {
     more.insert(more.end(), {"--out", folder / "out"});
     Program program(folder, tiny(folder, more));
@@ -279,7 +279,7 @@ TEST_CASE("every schedule trains a single step, and momentum and betas reach the
 }
 
 TEST_CASE("flags of the block reach the model, and those of saving and evaluating the run") {
-  const Folder folder;
+  const TextFolder folder;
   const auto trained = [&](const Arguments& more) {
     Arguments all = tiny(folder, {"--steps", "4", "--checkpoint", folder / "saved", "--save-every", "3",
                                   "--evaluate-every", "2", "--out", folder / "out"});
@@ -318,7 +318,7 @@ TEST_CASE("flags of the block reach the model, and those of saving and evaluatin
 
 #if VITRINE_CUDA_EMULATED
 TEST_CASE("on a GPU, in graphs and in bfloat16, it trains the same model") {
-  const Folder folder;
+  const TextFolder folder;
   const auto losses = [&](const Arguments& more) {
     Arguments all = tiny(folder, {"--steps", "5", "--out", folder / "out"});
     all.insert(all.end(), more.begin(), more.end());

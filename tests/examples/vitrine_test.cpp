@@ -22,20 +22,20 @@ struct Result {
   std::string printed;
 };
 
-Result run_command(const Folder& folder, const Arguments& arguments) {
+Result run_command(const TextFolder& folder, const Arguments& arguments) {
   Program program(folder, arguments, nullptr, VITRINE_VITRINE_PROGRAM);
   const int code = program.exit_code();
   return {code, program.printed()};
 }
 
 /// A subcommand with the flags of a tiny model.
-Arguments command(const Folder& folder, const std::string& name, const Arguments& more) {
+Arguments command(const TextFolder& folder, const std::string& name, const Arguments& more) {
   Arguments all = tiny(folder, more);
   all.insert(all.begin(), name);
   return all;
 }
 
-std::string succeeds(const Folder& folder, const Arguments& arguments) {
+std::string succeeds(const TextFolder& folder, const Arguments& arguments) {
   const Result result = run_command(folder, arguments);
   CHECK_MESSAGE(result.code == 0, result.printed);
   return result.printed;
@@ -48,7 +48,7 @@ void contains(const std::string& text, const std::string& part) {
 }  // namespace
 
 TEST_CASE("help and completion name each command and each option; wrong usage is exit code 2") {
-  const Folder folder;
+  const TextFolder folder;
   const std::string help = succeeds(folder, {"--help"}), bash = succeeds(folder, {"completion", "bash"}),
                     zsh = succeeds(folder, {"completion", "zsh"}),
                     fish = succeeds(folder, {"completion", "fish"});
@@ -95,7 +95,7 @@ TEST_CASE("help and completion name each command and each option; wrong usage is
 }
 
 TEST_CASE("train makes a folder for each run; its config repeats the run, and other commands read it") {
-  const Folder folder;
+  const TextFolder folder;
   const std::string runs = folder / "runs";
   const std::string printed = succeeds(folder, command(folder, "train",
                                                        {"--compare", "standard,laser", "--steps", "12",
@@ -136,7 +136,7 @@ TEST_CASE("train makes a folder for each run; its config repeats the run, and ot
 }
 
 TEST_CASE("convert saves a run as the folder of a pretrained model, which the other commands read") {
-  const Folder folder;
+  const TextFolder folder;
   const std::string run = folder / "runs/standard", mine = folder / "mine", small = folder / "small";
   succeeds(folder,
            command(folder, "train",
@@ -159,7 +159,7 @@ TEST_CASE("convert saves a run as the folder of a pretrained model, which the ot
 }
 
 TEST_CASE("check succeeds for the right gradients of a model") {
-  const Folder folder;
+  const TextFolder folder;
   contains(succeeds(folder, {"check", "--mixer", "laser+qk_norm", "--width", "4", "--context", "3"}),
            ": right\n");
   const Result refused = run_command(folder, {"check", "--heads", "3"});
@@ -168,7 +168,7 @@ TEST_CASE("check succeeds for the right gradients of a model") {
 }
 
 TEST_CASE("tokenize trains, encodes and decodes") {
-  const Folder folder;
+  const TextFolder folder;
   const std::string file = folder / "t.json";
   contains(succeeds(folder, {"tokenize", "train", "--data", folder / "text.txt", "--vocabulary", "262",
                              "--tokenizer", file}),
@@ -187,7 +187,7 @@ TEST_CASE("tokenize trains, encodes and decodes") {
 }
 
 TEST_CASE("vitrine translate reads the checkpoint that the example translate has saved") {
-  const Folder folder;
+  const TextFolder folder;
   const std::string checkpoint = folder / "dates/mixer_standard/checkpoint.safetensors";
   Program trained(folder, {"--steps", "3", "--width", "16", "--out", folder / "dates"}, nullptr,
                   VITRINE_TRANSLATE);
@@ -202,7 +202,7 @@ TEST_CASE("vitrine translate reads the checkpoint that the example translate has
 }
 
 TEST_CASE("a search that was killed goes on, and ends as if it had not been") {
-  const Folder folder;
+  const TextFolder folder;
   const auto arguments = [&](const std::string& out) {
     return command(folder, "search",
                    {"--over", "lr=0.001..0.1", "--over", "mixer=standard,laser", "--trials", "5", "--rungs",

@@ -21,7 +21,7 @@ std::string ordinal(int day) {
   return fmt::format("{}{}", day, end);
 }
 
-WrittenDate draw(Generator& random) {
+WrittenDate draw_date(Generator& random) {
   using namespace std::chrono;
   const sys_days first = year(1900) / 1 / 1, last = year(2099) / 12 / 31;
   const sys_days chosen = first + days(random.next_below((last - first).count() + 1));
@@ -47,7 +47,7 @@ WrittenDate draw(Generator& random) {
 }  // namespace
 
 Dataset<WrittenDate> dates(Part part, int64_t size, uint64_t seed) {
-  return drawn<WrittenDate>(part, size, seed, draw, [](const WrittenDate& date) { return date.iso; });
+  return drawn<WrittenDate>(part, size, seed, draw_date, [](const WrittenDate& date) { return date.iso; });
 }
 
 }  // namespace vitrine::nn::synthetic

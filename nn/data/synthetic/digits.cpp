@@ -78,7 +78,7 @@ double distance(Point p, const std::vector<Stroke>& strokes) {
   return nearest;
 }
 
-LabelledImage draw(const DigitOptions& o, Generator& random) {
+LabelledImage draw_digit(const DigitOptions& o, Generator& random) {
   const int64_t digit = random.next_below(10);
   const auto strokes = varied(kDigits[static_cast<size_t>(digit)], o.jitter, random);
   // Half of the pen's thickness and a soft edge of a pixel, where the square is 0.8 of the image
@@ -103,7 +103,7 @@ Dataset<LabelledImage> digits(Part part, int64_t size, const DigitOptions& optio
         "digits: side {}, jitter {} and noise {}, wanted 8, 0 and 0 at least", options.side, options.jitter,
         options.noise);
   return drawn<LabelledImage>(
-      part, size, seed, [options](Generator& random) { return draw(options, random); },
+      part, size, seed, [options](Generator& random) { return draw_digit(options, random); },
       [](const LabelledImage& item) { return content_of(item.image); });
 }
 

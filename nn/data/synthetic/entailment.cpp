@@ -10,7 +10,7 @@ struct Who {
 };
 constexpr std::array kPeople = {Who{"girl", "child"}, Who{"boy", "child"},     Who{"woman", "person"},
                                 Who{"man", "person"}, Who{"doctor", "person"}, Who{"puppy", "animal"}};
-constexpr std::array kVerbs = {"carries", "holds", "finds", "loses", "drops"};
+constexpr std::array kDeeds = {"carries", "holds", "finds", "loses", "drops"};
 constexpr std::array kColours = {"blue", "red", "green", "yellow", "black", "white", "brown", "pink"};
 constexpr std::array kObjects = {"bag",  "umbrella", "hat", "ball", "book",
                                  "coat", "cup",      "box", "kite", "scarf"};
@@ -40,9 +40,9 @@ std::string about_colour(Relation relation, const Thing& asked, const Thing& oth
   return fmt::format("the {} is {}", asked.name, colour);
 }
 
-Entailment draw(Generator& random) {
+Entailment draw_entailment(Generator& random) {
   const Who who = pick(random, kPeople);
-  const std::string verb = pick(random, kVerbs), name = pick(random, kObjects),
+  const std::string verb = pick(random, kDeeds), name = pick(random, kObjects),
                     colour = pick(random, kColours);
   Thing things[] = {{name, colour},
                     {pick_other(random, kObjects, name), pick_other(random, kColours, colour)}};
@@ -69,7 +69,7 @@ Entailment draw(Generator& random) {
 }  // namespace
 
 Dataset<Entailment> entailment(Part part, int64_t size, uint64_t seed) {
-  return drawn<Entailment>(part, size, seed, draw,
+  return drawn<Entailment>(part, size, seed, draw_entailment,
                            [](const Entailment& item) { return item.premise + "|" + item.hypothesis; });
 }
 

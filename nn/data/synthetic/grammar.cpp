@@ -48,9 +48,6 @@ struct Sentence {
   bool operator==(const Sentence&) const = default;
 };
 
-size_t index(Generator& random, size_t count) {
-  return static_cast<size_t>(random.next_below(static_cast<int64_t>(count)));
-}
 bool chance(Generator& random) { return random.next_below(2) == 0; }
 
 Phrase phrase(Generator& random) {

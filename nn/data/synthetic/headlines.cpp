@@ -7,16 +7,16 @@ namespace {
 
 constexpr std::array kSyllables = {"ba", "del", "fi",  "gor", "ki", "lan", "mu", "nor",
                                    "pe", "rad", "sel", "tu",  "vo", "wen", "xi", "zar"};
-constexpr std::array kDays = {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"};
 constexpr std::array kOffices = {"mayor", "governor", "owner", "director"};
-constexpr std::array kThings = {"library", "bridge", "school", "hospital", "stadium", "museum", "harbour"};
+constexpr std::array kBuildings = {"library", "bridge", "school", "hospital", "stadium", "museum", "harbour"};
 constexpr std::array kExtras = {"after a long wait", "in heavy rain", "before a large crowd",
                                 "in spite of the costs"};
-struct Verb {
+struct Event {
   const char *past, *present;
 };
-constexpr std::array kVerbs = {Verb{"opened", "opens"}, Verb{"closed", "closes"}, Verb{"visited", "visits"},
-                               Verb{"praised", "praises"}, Verb{"sold", "sells"}};
+constexpr std::array kEvents = {Event{"opened", "opens"}, Event{"closed", "closes"},
+                                Event{"visited", "visits"}, Event{"praised", "praises"},
+                                Event{"sold", "sells"}};
 
 std::string name(Part part, Generator& random) {
   const auto draw = [](Generator& r) {
@@ -27,10 +27,11 @@ std::string name(Part part, Generator& random) {
   return draw_in(part, random, draw, [](const std::string& result) { return result; });
 }
 
-Headline draw(Part part, Generator& random) {
+Headline draw_headline(Part part, Generator& random) {
   const std::string first = name(part, random), last = name(part, random), town = name(part, random);
-  const std::string thing = pick(random, kThings), day = pick(random, kDays), extra = pick(random, kExtras);
-  const Verb verb = pick(random, kVerbs);
+  const std::string thing = pick(random, kBuildings), day = pick(random, kDays),
+                    extra = pick(random, kExtras);
+  const Event verb = pick(random, kEvents);
   const std::string office = pick(random, kOffices);
   const std::string articles[] = {fmt::format("on {} , the {} of {} , {} {} , {} the {} {} .", day, office,
                                               town, first, last, verb.past, thing, extra),
@@ -45,7 +46,7 @@ Headline draw(Part part, Generator& random) {
 }  // namespace
 
 Dataset<Headline> headlines(Part part, int64_t size, uint64_t seed) {
-  return drawn<Headline>(size, seed, [part](Generator& random) { return draw(part, random); });
+  return drawn<Headline>(size, seed, [part](Generator& random) { return draw_headline(part, random); });
 }
 
 }  // namespace vitrine::nn::synthetic

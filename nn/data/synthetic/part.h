@@ -1,6 +1,7 @@
 // What the synthetic data sets have in common: a training part and a held-out part.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -32,10 +33,18 @@ std::vector<std::string> words_of(const std::string& text);
 /// "a red bag", "an umbrella".
 std::string with_article(const std::string& words);
 
+inline constexpr std::array kDays = {"monday", "tuesday",  "wednesday", "thursday",
+                                     "friday", "saturday", "sunday"};
+
+/// 0, …, count − 1, each with the same probability.
+inline size_t index(Generator& random, size_t count) {
+  return static_cast<size_t>(random.next_below(static_cast<int64_t>(count)));
+}
+
 /// One of the choices.
 template <class Choices>
 const auto& pick(Generator& random, const Choices& choices) {
-  return choices[static_cast<size_t>(random.next_below(std::ssize(choices)))];
+  return choices[index(random, std::size(choices))];
 }
 
 inline double uniform(Generator& random, double low, double high) {

@@ -10,7 +10,7 @@ namespace vitrine::nn::synthetic {
 namespace {
 
 constexpr std::array kGuests = {"ada", "ben", "cleo", "dora", "emil", "fritz", "greta", "hugo"};
-constexpr std::array kThings = {"tea", "bread", "cake", "soup", "milk", "rice", "fruit", "cheese"};
+constexpr std::array kWares = {"tea", "bread", "cake", "soup", "milk", "rice", "fruit", "cheese"};
 
 bool coin(Generator& random) { return random.next_below(2) == 1; }
 
@@ -19,7 +19,7 @@ double probability(double logit) { return 1 / (1 + std::exp(-logit)); }
 /// A thing that is none of `others`.
 std::string other_thing(Generator& random, const std::set<std::string>& others) {
   std::string thing;
-  do thing = pick(random, kThings);
+  do thing = pick(random, kWares);
   while (others.contains(thing));
   return thing;
 }
@@ -31,7 +31,7 @@ struct Order {
 };
 
 Order draw_order(Generator& random) {
-  Order order{pick(random, kGuests), pick(random, kThings), {}};
+  Order order{pick(random, kGuests), pick(random, kWares), {}};
   order.second = other_thing(random, {order.first});
   return order;
 }
@@ -89,7 +89,7 @@ double true_reward(const std::string& prompt, const std::string& answer) {
       --reward;
     } else if (word == "enjoy" || word == order.first || word == order.second) {
       ++reward;
-    } else if (std::ranges::find(kThings, word) != kThings.end()) {
+    } else if (std::ranges::find(kWares, word) != kWares.end()) {
       --reward;
     }
   }

@@ -8,8 +8,8 @@
 namespace vitrine::nn::synthetic {
 namespace {
 
-constexpr std::array kPeople = {"mary", "john", "anna", "tom"};
-constexpr std::array kPlaces = {"kitchen", "garden", "old mill", "school", "market", "train station"};
+constexpr std::array kActors = {"mary", "john", "anna", "tom"};
+constexpr std::array kRooms = {"kitchen", "garden", "old mill", "school", "market", "train station"};
 constexpr std::array kThings = {"apple", "lamp", "letter"};
 
 struct Span {
@@ -21,17 +21,17 @@ class Narrator {
  public:
   void go(size_t person, const std::string& place) {
     const auto from = std::ssize(words_) + 4;
-    say(fmt::format("{} went to the {} .", kPeople[person], place));
+    say(fmt::format("{} went to the {} .", kActors[person], place));
     people_[person] = Span{from, std::ssize(words_) - 1};
   }
   void take(size_t person, size_t thing) {
-    say(fmt::format("{} took the {} .", kPeople[person], kThings[thing]));
+    say(fmt::format("{} took the {} .", kActors[person], kThings[thing]));
     holders_[thing] = person;
     things_[thing].reset();
   }
   void drop(size_t thing) {
     const size_t person = *holders_[thing];
-    say(fmt::format("{} dropped the {} .", kPeople[person], kThings[thing]));
+    say(fmt::format("{} dropped the {} .", kActors[person], kThings[thing]));
     things_[thing] = people_[person];
     holders_[thing].reset();
   }
@@ -45,36 +45,32 @@ class Narrator {
     for (std::string& word : words_of(sentence)) words_.push_back(std::move(word));
   }
   std::vector<std::string> words_;
-  std::array<std::optional<Span>, kPeople.size()> people_;
+  std::array<std::optional<Span>, kActors.size()> people_;
   std::array<std::optional<Span>, kThings.size()> things_;
   std::array<std::optional<size_t>, kThings.size()> holders_;
 };
 
-size_t index(Generator& random, size_t count) {
-  return static_cast<size_t>(random.next_below(static_cast<int64_t>(count)));
-}
-
-Story draw(Generator& random, int64_t fewest, int64_t most) {
+Story draw_story(Generator& random, int64_t fewest, int64_t most) {
   Narrator narrator;
   const int64_t count = fewest + random.next_below(most - fewest + 1);
   for (int64_t i = 0; i < count; ++i) {
-    const size_t person = index(random, kPeople.size()), thing = index(random, kThings.size());
+    const size_t person = index(random, kActors.size()), thing = index(random, kThings.size());
     const bool walks = i == 0 || random.next_below(2) == 0 || !narrator.person(person);
     if (walks)
-      narrator.go(person, pick(random, kPlaces));
+      narrator.go(person, pick(random, kRooms));
     else if (narrator.is_held(thing))
       narrator.drop(thing);
     else
       narrator.take(person, thing);
   }
   // The first question that the story answers, from a random one on: somebody has always walked
-  for (size_t i = index(random, kPeople.size() + kThings.size());; ++i) {
-    const size_t which = i % (kPeople.size() + kThings.size());
-    const bool about_person = which < kPeople.size();
-    const auto answer = about_person ? narrator.person(which) : narrator.thing(which - kPeople.size());
+  for (size_t i = index(random, kActors.size() + kThings.size());; ++i) {
+    const size_t which = i % (kActors.size() + kThings.size());
+    const bool about_person = which < kActors.size();
+    const auto answer = about_person ? narrator.person(which) : narrator.thing(which - kActors.size());
     if (!answer) continue;
     const std::string asked =
-        about_person ? kPeople[which] : fmt::format("the {}", kThings[which - kPeople.size()]);
+        about_person ? kActors[which] : fmt::format("the {}", kThings[which - kActors.size()]);
     return {narrator.words(), words_of(fmt::format("where is {} ?", asked)), answer->begin, answer->end};
   }
 }
@@ -85,7 +81,7 @@ Dataset<Story> stories(Part part, int64_t size, int64_t fewest, int64_t most, ui
   check(fewest >= 1 && most >= fewest, "stories: {} to {} sentences, wanted at least 1, in this order",
         fewest, most);
   return drawn<Story>(
-      part, size, seed, [=](Generator& random) { return draw(random, fewest, most); },
+      part, size, seed, [=](Generator& random) { return draw_story(random, fewest, most); },
       [](const Story& item) {
         return fmt::format("{} {}", fmt::join(item.story, " "), fmt::join(item.question, " "));
       });

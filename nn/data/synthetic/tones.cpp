@@ -40,7 +40,7 @@ void add_pause(std::vector<float>& samples, Generator& random, int64_t rate) {
   samples.insert(samples.end(), static_cast<size_t>(count), 0.0f);
 }
 
-Tones draw(const TonesOptions& o, Generator& random) {
+Tones draw_tones(const TonesOptions& o, Generator& random) {
   Tones item;
   std::vector<float> samples;
   const int64_t count = o.fewest + random.next_below(o.most - o.fewest + 1);
@@ -68,7 +68,7 @@ Dataset<Tones> tones(Part part, int64_t size, const TonesOptions& options, uint6
         "tones: rate {}, {} to {} digits and noise {}, wanted 4000, 1 and 0 at least", options.rate,
         options.fewest, options.most, options.noise);
   return drawn<Tones>(
-      part, size, seed, [options](Generator& random) { return draw(options, random); },
+      part, size, seed, [options](Generator& random) { return draw_tones(options, random); },
       [](const Tones& item) { return content_of(item.samples); });
 }
 

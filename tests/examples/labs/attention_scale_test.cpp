@@ -2,11 +2,9 @@
 #include "tests/examples/labs/lab.h"
 
 using namespace vitrine;
-using test::LabRun;
+using test::LabRun, test::near;
 
 namespace {
-
-bool near(double x, double want, double tolerance) { return std::abs(x - want) <= tolerance; }
 
 /// α*, to all digits that are printed.
 void check_optima(const LabRun& run) {

@@ -20,6 +20,8 @@
 
 namespace vitrine::test {
 
+inline bool near(double x, double want, double tolerance) { return std::abs(x - want) <= tolerance; }
+
 /// The words of a line that are numbers (inf among them), or nothing where the line does not begin
 /// with one.
 inline std::vector<double> numbers_of(const std::string& line) {

@@ -2,11 +2,9 @@
 #include "tests/examples/labs/lab.h"
 
 using namespace vitrine;
-using test::LabRun;
+using test::LabRun, test::near;
 
 namespace {
-
-bool near(double x, double want, double tolerance) { return std::abs(x - want) <= tolerance; }
 
 void check_gradients(const LabRun& run) {
   const auto rows = run.table("Two keys: the size of ∂o/∂s");

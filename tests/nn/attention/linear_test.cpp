@@ -392,7 +392,7 @@ TEST_CASE("features of wide heads neither overflow nor vanish") {
     Generator g(4);
     const Tensor q = randn({1, 1, 8, size}, DType::float32, Device::cpu, 0, 1, g),
                  k = randn({1, 1, 8, size}, DType::float32, Device::cpu, 0, 1, g);
-    const Performer attention(parse_attention("standard"), {1, size, 8}, 0);
+    const Performer attention(parse_attention("standard"), {1, size, 8}, 64);
     for (const double y : attention.forward(q, k, ones_like(q), {.causal = true}).values())
       CHECK(y == doctest::Approx(1).epsilon(1e-4));
   }

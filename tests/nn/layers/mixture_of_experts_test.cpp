@@ -217,6 +217,7 @@ TEST_CASE("recomputed blocks with experts keep the gradients of the router's aux
     Tape tape;
     std::vector<Routing> routing;
     const Tensor loss = cross_entropy(model.forward(ids, {.routing = &routing}), ids);
+    CHECK((again ? tape.size() < 20 : tape.size() > 60));
     tape.backward(loss + auxiliary_loss(routing));
     std::vector<std::vector<double>> all;
     for (const Parameter& p : model.parameters()) all.push_back(p.grad().values());

@@ -194,7 +194,6 @@ TEST_CASE("a universal stack has one block, and padding before a row moves its c
     CHECK_THROWS_WITH_AS(Decoder{other}, doctest::Contains(message), Error);
   };
   wrong("it is reversible", [](StackOptions& s) { s.reversible = true; });
-  wrong("it is computed again", [](StackOptions& s) { s.recompute_blocks = true; });
   wrong("it is one with a cross-attention", [](StackOptions& s) { s.block.cross = true; });
   wrong("it is one of experts", [](StackOptions& s) { s.block.experts.count = 2; });
   wrong("it is one of Residual::admin", [](StackOptions& s) { s.block.residual = Residual::admin; });
