@@ -68,11 +68,16 @@ std::vector<Tensor> recompute_all(const std::function<std::vector<Tensor>()>& f)
   FirstRun first;
   std::vector<Tensor> results, outputs;
   first.run(*tape, [&] { results = f(); });
+  // A tracked result is an input that f returns as it is, as the first run records nothing.
+  const auto is_output = [tape](const Tensor& x) {
+    return x.defined() && is_floating(x.dtype()) && !tape->tracks(x);
+  };
   std::vector<size_t> places;  // of the outputs among the results
   for (size_t i = 0; i < results.size(); ++i)
-    if (results[i].defined() && is_floating(results[i].dtype())) {
+    if (is_output(results[i])) {
       places.push_back(i);
-      outputs.push_back(results[i]);
+      // The tape marks the output, which may be a tensor of the caller.
+      outputs.push_back(results[i].alias(results[i].shape(), results[i].strides()));
     }
   const std::vector<Tensor> inputs = first.inputs();
   first.forget_inputs();

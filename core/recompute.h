@@ -19,7 +19,8 @@ namespace vitrine {
 Tensor recompute(const std::function<Tensor()>& f);
 
 /// The same for a function with several results, such as a step of a recurrence and its state.
-/// Results that have no gradient (undefined tensors, masks, indices) are those of the first run.
+/// Results without a gradient (undefined tensors, masks, indices) are those of the first run, and
+/// so is an input that f returns as it is. No two results may be one tensor.
 std::vector<Tensor> recompute_all(const std::function<std::vector<Tensor>()>& f);
 
 /// True during the second run of a function. What must happen only once, such as the update of a

@@ -148,13 +148,14 @@ struct RecurrentEncoderDecoder::Step {
   std::vector<Tensor> states = {};  ///< at each position: h, and c of an LSTM, [B, T, C] each
 
   std::vector<Tensor> tensors() const {
-    std::vector<Tensor> all = {decoded.inputs,  decoded.h,       decoded.read,
-                               decoded.context, decoded.weights, decoded.visible};
+    std::vector<Tensor> all = {decoded.inputs, decoded.read, decoded.context, decoded.weights,
+                               decoded.visible};
     all.insert(all.end(), states.begin(), states.end());
     return all;
   }
   static Step of(const std::vector<Tensor>& all, const Tensor& coverage) {
-    return {{all[0], all[1], all[2], all[3], all[4], all[5], coverage}, {all.begin() + 6, all.end()}};
+    const std::vector<Tensor> states(all.begin() + 5, all.end());
+    return {{all[0], states[0], all[1], all[2], all[3], all[4], coverage}, states};
   }
 };
 

@@ -52,7 +52,7 @@ Halted UniversalTransformer::forward(const Tensor& x, const MixerCall& call,
     taken = n;
     const Tensor x = s + universal_coordinates(past, s.size(1), n, s, call.mask.start);
     const auto forward = [this, x, own] { return block.forward(x, own); };
-    return last = options_.recompute && !state && !traces ? recompute(block, forward) : forward();
+    return last = options_.recompute && !state && !own.trace ? recompute(block, forward) : forward();
   };
   Halted result = halting.forward(x, step);
   while (state && taken < options_.halting.max_steps) step(last, taken + 1);

@@ -78,7 +78,8 @@ TEST_CASE(
 }
 
 TEST_CASE("the steps of a recurrence with several results have the bits of the plain run") {
-  // The second result of the last step is not used, and the third has no gradient.
+  // The second result of the last step is not used, the third has no gradient, and the fourth is an
+  // input.
   const auto train = [](bool recomputed) {
     manual_seed(11);
     const Model model;
@@ -89,10 +90,10 @@ TEST_CASE("the steps of a recurrence with several results have the bits of the p
     for (int i = 0; i < 4; ++i) {
       const auto step = [&model, h, c] {
         const Tensor next = model.layer(h) + c;
-        return std::vector{next * h, next, less(next, h)};
+        return std::vector{next * h, next, less(next, h), h};
       };
       const std::vector<Tensor> made = recomputed ? recompute_all(step) : step();
-      total = total + where(made[2], made[0], made[0] * made[0]);
+      total = total + where(made[2], made[0], made[0] * made[0]) + h * square(made[3]);
       h = made[0], c = made[1];
     }
     tape.backward(sum(square(total)));

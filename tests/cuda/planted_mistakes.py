@@ -6,8 +6,8 @@
 BUILD: a folder of an emulated build by Ninja. OPTIONS, separated by semicolons: those that let kernels tell their accesses to memory
 (docs/cuda.md), for mistakes that show in no order of threads that the emulator takes; without them these are left out.
 
-Each mistake is a replacement in one file, which must be found there once. The kernels of `unit`, and those that the build compiles
-together with it, are compiled with the mistake and linked in place of the library's.
+Each mistake is a replacement in one file, which must be found there once. The kernels of `unit` are compiled with the mistake and
+linked in place of the library's.
 """
 
 import concurrent.futures
@@ -154,9 +154,9 @@ def tests_with(mistake, build, options, folder):
     patched = folder / mistake.file
     patched.parent.mkdir(parents=True)
     patched.write_text(text.replace(mistake.right, mistake.wrong))
+    # The unit alone, even if the build compiles other files together with it
     compiled, words = compile_command(build, mistake.unit)
-    if compiled == ROOT / mistake.file:
-        words[words.index(str(compiled))] = str(patched)
+    words[words.index(str(compiled))] = str(patched if mistake.unit == mistake.file else ROOT / mistake.unit)
     words[words.index("-o") + 1] = str(folder / "unit.o")
     # Before the project's own folder, so that the file with the mistake is included first.
     words.insert(next(i for i, word in enumerate(words) if word.startswith("-I")), f"-I{folder}")
@@ -168,7 +168,8 @@ def tests_with(mistake, build, options, folder):
     subprocess.run(words, check=True, cwd=build, capture_output=True)
     link = link_command(build)
     link[link.index("-o") + 1] = str(folder / "tests")
-    link.insert(link.index("libvitrine.a"), str(folder / "unit.o"))
+    # What is linked first is taken; the library may define it again, next to kernels that have no mistake.
+    link[link.index("libvitrine.a"):link.index("libvitrine.a")] = [str(folder / "unit.o"), "-Wl,-z,muldefs"]
     subprocess.run(link, check=True, cwd=build, capture_output=True)
     return folder / "tests"
 

@@ -87,16 +87,16 @@ Tensor decoded(M& model) {
                      {.source = memory.source, .source_lengths = memory.lengths, .source_ids = memory.ids}));
 }
 
-/// Each step reads what the step before has written, so each is computed again by itself.
-RecurrentEncoderDecoderOptions small_recurrent(bool recompute, Cell cell = Cell::gru) {
+/// With feeding each step reads what the step before has written, and is computed again by itself.
+RecurrentEncoderDecoderOptions small_recurrent(bool recompute, Feeding feeding, Cell cell = Cell::gru) {
   return {.source_vocabulary = kTokens,
           .vocabulary = kTokens,
           .context = kPlaces,
           .width = 8,
           .dropout = 0.1,
           .cell = cell,
-          .feeding = Feeding::attentional,
-          .coverage = true,
+          .feeding = feeding,
+          .coverage = feeding == Feeding::attentional,
           .recompute_steps = recompute};
 }
 
@@ -211,13 +211,20 @@ std::vector<TraineeRow> trainees() {
        }},
       {"RecurrentEncoderDecoder",
        [](bool recompute) {
-         return trainee_of(std::make_unique<RecurrentEncoderDecoder>(small_recurrent(recompute, Cell::lstm)),
+         return trainee_of(
+             std::make_unique<RecurrentEncoderDecoder>(small_recurrent(recompute, Feeding::none)),
+             decoded<RecurrentEncoderDecoder>);
+       }},
+      {"RecurrentEncoderDecoder, context",
+       [](bool recompute) {
+         return trainee_of(std::make_unique<RecurrentEncoderDecoder>(
+                               small_recurrent(recompute, Feeding::context, Cell::lstm)),
                            decoded<RecurrentEncoderDecoder>);
        }},
       {"PointerGenerator",
        [](bool recompute) {
-         return trainee_of(std::make_unique<PointerGenerator>(
-                               PointerGeneratorOptions{.base = small_recurrent(recompute), .unseen = 2}),
+         return trainee_of(std::make_unique<PointerGenerator>(PointerGeneratorOptions{
+                               .base = small_recurrent(recompute, Feeding::attentional), .unseen = 2}),
                            decoded<PointerGenerator>);
        }},
   };
