@@ -168,7 +168,7 @@ def tests_with(mistake, build, options, folder):
     subprocess.run(words, check=True, cwd=build, capture_output=True)
     link = link_command(build)
     link[link.index("-o") + 1] = str(folder / "tests")
-    # What is linked first is taken; the library may define it again, next to kernels that have no mistake.
+    # What is linked first is taken. The library may define it again, next to other kernels.
     link[link.index("libvitrine.a"):link.index("libvitrine.a")] = [str(folder / "unit.o"), "-Wl,-z,muldefs"]
     subprocess.run(link, check=True, cwd=build, capture_output=True)
     return folder / "tests"

@@ -182,12 +182,10 @@ TEST_CASE("every pair of rows computes what it should, or is refused with a reas
   auto pairs = test::pairs_of_rows();
   std::shuffle(pairs.begin(), pairs.end(), std::mt19937(12));
   const char* const wanted = std::getenv("VITRINE_PAIRS");  // a number, or "all" as in .ci/cards
-  size_t whole = kWholePairs;                               // so many pairs have every check
-  if (wanted == nullptr || std::string(wanted) != "all")
-    pairs.resize(std::min(pairs.size(), wanted == nullptr ? kPairs : std::stoul(wanted)));
-  else
-    whole = 0;                                                              // each pair has the same checks
-  if (std::getenv("VITRINE_PAIRS_WHOLE") != nullptr) whole = pairs.size();  // in `make prove`
+  const bool all = wanted != nullptr && std::string(wanted) == "all";
+  if (!all) pairs.resize(std::min(pairs.size(), wanted == nullptr ? kPairs : std::stoul(wanted)));
+  size_t whole = all ? 0 : kWholePairs;  // so many pairs have every check
+  if (std::getenv("VITRINE_PAIRS_WHOLE") != nullptr) whole = pairs.size();
   size_t computed = 0;
   for (size_t i = 0; i < pairs.size(); ++i) {
     const std::string& pair = pairs[i];
