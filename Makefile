@@ -76,7 +76,7 @@ check-isa: build
 check-samples: build
 	@VITRINE_PROGRAMS=5000 VITRINE_PROGRAMS_FIRST=1001 $(STAGE) "5,000 random programs" $(CTEST) release -R '^programs/'
 	@VITRINE_SAMPLES=1000 $(STAGE) "all samples" $(CTEST) release -R '^($(SAMPLED))$$'
-	@VITRINE_PAIRS=15 VITRINE_PAIRS_WHOLE=1 $(STAGE) "15 pairs of parts" build/tests/vitrine_tests \
+	@VITRINE_PAIRS=60 VITRINE_PAIRS_WHOLE=1 $(STAGE) "60 pairs of parts" build/tests/vitrine_tests \
 	  --source-file='*/nn/mixer_checks_test.cpp' --test-case='every pair*'
 # All pairs of attentions and parts, and the pages that show them.
 check-cards: build
