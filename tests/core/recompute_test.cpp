@@ -78,8 +78,8 @@ TEST_CASE(
 }
 
 TEST_CASE("the steps of a recurrence with several results have the bits of the plain run") {
-  // The second result of the last step is not used, the third has no gradient, and the fourth is an
-  // input.
+  // The second result of the last step is not used, the third has no gradient, and the fourth is
+  // returned as it is, which most steps do not read.
   const auto train = [](bool recomputed) {
     manual_seed(11);
     const Model model;
@@ -88,9 +88,9 @@ TEST_CASE("the steps of a recurrence with several results have the bits of the p
     const Tensor first = h;
     Tape tape;
     for (int i = 0; i < 4; ++i) {
-      const auto step = [&model, h, c] {
+      const auto step = [&model, h, c, first] {
         const Tensor next = model.layer(h) + c;
-        return std::vector{next * h, next, less(next, h), h};
+        return std::vector{next * h, next, less(next, h), first};
       };
       const std::vector<Tensor> made = recomputed ? recompute_all(step) : step();
       total = total + where(made[2], made[0], made[0] * made[0]) + h * square(made[3]);
