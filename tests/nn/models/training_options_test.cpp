@@ -100,35 +100,24 @@ RecurrentEncoderDecoderOptions small_recurrent(bool recompute, Feeding feeding, 
           .recompute_steps = recompute};
 }
 
+Trainee small_gpt(bool recompute, bool universal) {
+  const GptOptions options{.vocabulary = kTokens,
+                           .context = kPlaces,
+                           .width = 8,
+                           .layers = 3,
+                           .heads = 2,
+                           .dropout = 0.1,
+                           .recompute_blocks = recompute,
+                           .universal = universal};
+  return trainee_of(std::make_unique<Gpt>(options), [](Gpt& m) {
+    return m.forward(some_ids({kRows, kPlaces}, 1));
+  });
+}
+
 std::vector<TraineeRow> trainees() {
   return {
-      {"Gpt",
-       [](bool recompute) {
-         return trainee_of(std::make_unique<Gpt>(GptOptions{.vocabulary = kTokens,
-                                                            .context = kPlaces,
-                                                            .width = 8,
-                                                            .layers = 2,
-                                                            .heads = 2,
-                                                            .dropout = 0.1,
-                                                            .recompute_blocks = recompute}),
-                           [](Gpt& m) {
-                             return m.forward(some_ids({kRows, kPlaces}, 1));
-                           });
-       }},
-      {"Gpt, universal",
-       [](bool recompute) {
-         return trainee_of(std::make_unique<Gpt>(GptOptions{.vocabulary = kTokens,
-                                                            .context = kPlaces,
-                                                            .width = 8,
-                                                            .layers = 3,
-                                                            .heads = 2,
-                                                            .dropout = 0.1,
-                                                            .recompute_blocks = recompute,
-                                                            .universal = true}),
-                           [](Gpt& m) {
-                             return m.forward(some_ids({kRows, kPlaces}, 1));
-                           });
-       }},
+      {"Gpt", [](bool recompute) { return small_gpt(recompute, false); }},
+      {"Gpt, universal", [](bool recompute) { return small_gpt(recompute, true); }},
       {"TextEncoder",
        [](bool recompute) {
          return trainee_of(std::make_unique<TextEncoder>(
