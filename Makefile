@@ -1,6 +1,7 @@
 # The commands of a fresh clone on Debian or Ubuntu:
 #   make demo    install missing packages, build, train two small GPTs, sample, write a report
-#   make test    install missing packages, build, run the tests
+#   make test    install missing packages, build the library and its tests, run them
+#   make build   install missing packages, build everything but the benchmarks
 #   make bench   build the benchmarks, and install PyTorch to compare with (6 GB)
 #   make check   everything; each stage also runs alone, e.g. make check-asan
 #   make prove   the proofs that take hours, from where they stopped; PROOFS=programs runs one
@@ -13,9 +14,9 @@ STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz|planted
 NO_VECTORS = cuda|text|data|report|examples
-KERNELS = cuda|ops|attention|optim
+KERNELS = ^(cuda/|ops/(linear_scan|selective_scan|recorded_names)$$|optim/step$$)
 SAMPLED = cuda/(strides|extremes|gpt|optim/optimizers|attention/(steps|16_bits)|runtime/step_graph)|ops/cpu/gemm/gemm
-STAGES = format includes page docs comments lengths data isa samples mutation cards inspect asan fuzz tsan cuda clang alone consumer proofs
+STAGES = format includes page docs comments lengths examples data isa samples mutation cards inspect asan fuzz tsan cuda clang alone consumer proofs
 
 .NOTPARALLEL:
 .PHONY: demo test bench check prove format tidy install install-all FORCE $(STAGES:%=check-%)
@@ -24,8 +25,9 @@ demo: install
 	@bash .ci/build demo train_gpt
 	@$(STAGE) "demo" build-demo/examples/train_gpt --compare standard,laser
 
-test: install build
-	@$(STAGE) "tests" $(CTEST) release -LE '$(SLOW)' --output-log build/tests.log
+test: install
+	@JOBS=$(JOBS) $(STAGE) "build of the library and its tests" bash .ci/build release vitrine_tests
+	@$(STAGE) "tests" $(CTEST) release -LE '$(SLOW)|examples' --output-log build/tests.log
 
 bench: install
 	@bash .ci/build release bench
@@ -46,7 +48,7 @@ install-all:
 	@bash .ci/install build check
 
 # build, build-asan, …: the build folders of the presets.
-build: FORCE
+build: install FORCE
 	@JOBS=$(JOBS) $(STAGE) "build" bash .ci/build release
 build-%: FORCE
 	@JOBS=$(JOBS) $(STAGE) "build $*" bash .ci/build $*
@@ -64,29 +66,31 @@ check-comments:
 	@$(STAGE) "comments and documents" .ci/comments
 check-lengths:
 	@$(STAGE) "file lengths" bash .ci/lengths
+# The example programs, which `make test` does not build.
+check-examples: build
+	@$(STAGE) "tests of the examples" $(CTEST) release -L examples
 # Reference cases in the folder that VITRINE_DATA names, which a fresh clone skips.
 check-data: build
 	@$(STAGE) "tests on VITRINE_DATA" $(CTEST) release -R '_cases$$'
-# Without what has no instruction sets to choose from: the emulator, text, files and pages.
+# Without what has no instruction sets to choose from: the emulator, text, files and pages. Where
+# AVX2 is the best that a machine has, `make test` has run on it.
 check-isa: build
-	@$(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|$(NO_VECTORS)'
+	@if grep -qsw avx512vl /proc/cpuinfo; then $(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|$(NO_VECTORS)'; fi
 	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)|$(NO_VECTORS)'
-# Tests that take too long for `make test`: the random programs after the first thousand, and all
-# cases of the tests that otherwise run a part of them.
+# Tests that take too long for `make test`: the random programs after the first thousand, all cases
+# of the tests that otherwise run a part of them, and 60 pairs of attentions and parts.
 check-samples: build
-	@VITRINE_PROGRAMS=5000 VITRINE_PROGRAMS_FIRST=1001 $(STAGE) "5,000 random programs" $(CTEST) release -R '^programs/'
-	@VITRINE_SAMPLES=1000 $(STAGE) "all samples" $(CTEST) release -R '^($(SAMPLED))$$'
-	@VITRINE_PAIRS=60 VITRINE_PAIRS_WHOLE=1 $(STAGE) "60 pairs of parts" build/tests/vitrine_tests \
-	  --source-file='*/nn/mixer_checks_test.cpp' --test-case='every pair*'
+	@VITRINE_PROGRAMS=5000 VITRINE_PROGRAMS_FIRST=1001 VITRINE_SAMPLES=1000 VITRINE_PAIRS=60 VITRINE_PAIRS_WHOLE=1 \
+	  $(STAGE) "larger samples" $(CTEST) release -R '^(programs/.*|nn/pair_checks|$(SAMPLED))$$'
 # All pairs of attentions and parts, and the pages that show them.
 check-cards: build
 	@$(STAGE) "proof cards" .ci/cards --check
 check-mutation: build
 	@$(STAGE) "mutations" $(CTEST) release -L 'mutation|planted'
 # In this build emulated CUDA kernels report each memory access, so races and bounds are checked.
-# Training runs of minutes are left out; other tests run their kernels.
+# Tests that run none are left out, and training runs of minutes, whose kernels other tests run.
 check-inspect: build-inspect
-	@$(STAGE) "tests of inspected kernels" $(CTEST) inspect -L '$(KERNELS)' -LE '$(SLOW)|gemm' -E '^cuda/(gpt|trainer)$$'
+	@$(STAGE) "tests of inspected kernels" $(CTEST) inspect -R '$(KERNELS)' -LE '$(SLOW)' -E '^cuda/(gpt|trainer)$$'
 check-asan: build-asan
 	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)'
 check-fuzz: build-asan

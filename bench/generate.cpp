@@ -1,15 +1,18 @@
 // Generation with the cache, one token after the other, float32, next to the same model in PyTorch:
 // tokens per second, and the share of the memory bandwidth (both at their best), because each token
 // reads every weight once. Contenders run in their own processes, in turn. Then what weights in
-// fewer bits, several texts at once, and beam search change.
+// fewer bits, several texts at once, and beam search change, and the speed of other models.
 #include "nn/generation/generate.h"
 #include "nn/generation/beam_search.h"
+#include "nn/models/encoder_decoder.h"
 #include "nn/models/gpt.h"
+#include "nn/models/recurrent_encoder_decoder.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -156,6 +159,69 @@ void print_searches(const bench::Contest& contest, const bench::Size& s) {
   std::fflush(stdout);
 }
 
+/// One of the models that are compared, with the sizes of a Gpt.
+struct Model {
+  std::string name;
+  std::unique_ptr<nn::LanguageModel> model;
+};
+
+std::vector<Model> models(const nn::GptOptions& o) {
+  std::vector<Model> all;
+  for (const char* mixer : {"standard", "laser", "linear", "delta", "mamba", "rwkv7", "lstm"}) {
+    nn::GptOptions with = o;
+    with.mixer = mixer;
+    all.push_back({fmt::format("gpt {}", mixer), std::make_unique<nn::Gpt>(with)});
+  }
+  nn::EncoderDecoderOptions transformer;
+  transformer.source_vocabulary = transformer.vocabulary = o.vocabulary;
+  transformer.source_context = transformer.context = o.context;
+  transformer.width = o.width, transformer.heads = o.heads;
+  transformer.encoder_layers = transformer.decoder_layers = o.layers;
+  all.push_back({"encoder-decoder", std::make_unique<nn::EncoderDecoder>(transformer)});
+  nn::RecurrentEncoderDecoderOptions recurrent;
+  recurrent.source_vocabulary = recurrent.vocabulary = o.vocabulary;
+  recurrent.context = o.context, recurrent.width = o.width;
+  all.push_back({"gru, additive", std::make_unique<nn::RecurrentEncoderDecoder>(recurrent)});
+  return all;
+}
+
+/// Tokens per second of other models, greedily and by 4 beams. Encoder-decoders read a source of
+/// the length of the context, which is encoded once and not measured. The variants run in turn.
+void print_models(const bench::Contest& contest, const bench::Size& s) {
+  struct Variant {
+    const Model* model;
+    int64_t texts, beams;
+    nn::Memory memory = {};
+    std::vector<double> seconds = {};
+  };
+  manual_seed(1);
+  const std::vector<Model> all = models(s.model);
+  std::vector<Variant> variants;
+  for (const Model& m : all)
+    for (const int64_t texts : {1, 8})
+      for (const int64_t beams : {1, 4}) {
+        variants.push_back({&m, texts, beams});
+        if (auto* const reader = dynamic_cast<nn::Seq2SeqModel*>(m.model.get()))
+          variants.back().memory = reader->encode(randint(0, s.model.vocabulary, {texts, s.model.context}));
+      }
+  for (int round = 0; round < contest.rounds; ++round)
+    for (Variant& v : variants) {
+      const std::vector<std::vector<int64_t>> prompts(static_cast<size_t>(v.texts), {0});
+      const double start = bench::seconds();
+      if (v.beams > 1)
+        nn::beam_search(*v.model->model, prompts, s.steps, {.beam = v.beams}, {.memory = v.memory});
+      else
+        nn::generate_batch(*v.model->model, prompts, s.steps, {.temperature = 0}, {.memory = v.memory});
+      v.seconds.push_back(bench::seconds() - start);
+    }
+  for (const Variant& v : variants) {
+    const auto tokens = static_cast<double>(v.texts * s.steps);
+    fmt::print("{:<5}{:<16}{:>6}{:>6}{:>12.1f}{:>12.1f}\n", s.name, v.model->name, v.beams, v.texts,
+               tokens / bench::median(v.seconds), tokens / bench::best(v.seconds));
+  }
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -170,5 +236,8 @@ int main(int argc, char** argv) {
   for (const bench::Size& s : contest.sizes()) print_variants(contest, in_steps(s));
   fmt::print("\n{:<5}{:<10}{:>6}{:>6}{:>12}{:>12}\n", "size", "choice", "beams", "texts", "tokens/s", "best");
   for (const bench::Size& s : contest.sizes()) print_searches(contest, in_steps(s));
+  fmt::print("\n{:<5}{:<16}{:>6}{:>6}{:>12}{:>12}\n", "size", "model", "beams", "texts", "tokens/s", "best");
+  for (const bench::Size& s : contest.sizes())
+    if (s.name == "a") print_models(contest, in_steps(s));
   return 0;
 }

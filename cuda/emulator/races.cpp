@@ -4,11 +4,41 @@
 
 namespace vitrine::emulator {
 
-SharedHistory::Byte& SharedHistory::at(size_t offset) {
-  if (pages_.size() <= offset / kPage) pages_.resize(offset / kPage + 1);
-  auto& page = pages_[offset / kPage];
-  if (!page) page = std::make_unique<Byte[]>(kPage);
-  return page[offset % kPage];
+namespace {
+
+using Cell = SharedHistory::Cell;
+
+/// Room for a reader of each of eight warps: a barrier in shared memory may order whoever writes
+/// with some of them and not with others. Of more warps, which only __syncthreads orders as a rule,
+/// the first eight stand for all. A reader that is before `touch` needs no room of its own.
+void remember_reader(Cell& cell, const Touch& touch, const uint32_t* ordered) {
+  for (size_t i = 0; i < cell.readers; ++i) {
+    Touch& earlier = cell.reads[i];
+    if (earlier.access == touch.access && ordered[earlier.thread] >= earlier.clock) {
+      earlier = touch;
+      return;
+    }
+  }
+  if (cell.readers < SharedHistory::kReaders) {
+    cell.reads[cell.readers++] = touch;
+    return;
+  }
+  for (size_t i = 0; i < cell.readers; ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (cell.reads[i].thread / 32 == cell.reads[j].thread / 32) {
+        cell.reads[i] = touch;
+        return;
+      }
+}
+
+}  // namespace
+
+SharedHistory::Word& SharedHistory::at(size_t offset) {
+  const size_t word = offset / kWord;
+  if (pages_.size() <= word / kPage) pages_.resize(word / kPage + 1);
+  auto& page = pages_[word / kPage];
+  if (!page) page = std::make_unique<Word[]>(kPage);
+  return page[word % kPage];
 }
 
 void RaceDetector::start_block(size_t threads) {
@@ -57,48 +87,50 @@ void RaceDetector::synchronize_through(const void* address, size_t thread) {
   ++row[thread];
 }
 
-const Touch* RaceDetector::touch(SharedHistory::Byte& byte, Touch touch) {
-  if (byte.phase != phase_) {
-    byte.phase = phase_;
-    byte.written = false;
-    byte.readers = 0;
+const Touch* RaceDetector::touch(SharedHistory& history, size_t offset, size_t size, const Touch& touch) {
+  constexpr size_t kWord = SharedHistory::kWord;
+  const uint32_t* const ordered = clocks(touch.thread);
+  for (size_t i = offset; i < offset + size;) {
+    SharedHistory::Word& word = history.at(i);
+    const bool whole = i % kWord == 0 && i + kWord <= offset + size;
+    if (!whole && word.divided != phase_) divide(word);
+    const bool divided = word.divided == phase_;
+    Cell& cell = divided ? word.bytes[i % kWord] : word.whole;
+    if (const Touch* const earlier = this->touch(cell, touch, ordered)) return earlier;
+    i += divided ? 1 : kWord;
   }
-  const auto races = [&](const Touch& earlier) {
-    return earlier.thread != touch.thread && !(is_atomic(earlier.access) && is_atomic(touch.access)) &&
-           !is_before(earlier, touch.thread);
-  };
-  if (byte.written && races(byte.write)) return &byte.write;
-  if (!is_write(touch.access)) {
-    remember_reader(byte, touch);
-    return nullptr;
-  }
-  for (size_t i = 0; i < byte.readers; ++i)
-    if (races(byte.reads[i])) return &byte.reads[i];
-  byte.write = touch;
-  byte.written = true;
-  byte.readers = 0;
   return nullptr;
 }
 
-/// Room for a reader of each of eight warps: a barrier in shared memory may order whoever writes
-/// with some of them and not with others. Of more warps, which only __syncthreads orders as a rule,
-/// the first eight stand for all.
-void RaceDetector::remember_reader(SharedHistory::Byte& byte, const Touch& touch) {
-  for (size_t i = 0; i < byte.readers; ++i)
-    if (is_before(byte.reads[i], touch.thread) && byte.reads[i].access == touch.access) {
-      byte.reads[i] = touch;
-      return;
-    }
-  if (byte.readers < SharedHistory::kReaders) {
-    byte.reads[byte.readers++] = touch;
-    return;
+/// From now on each byte has accesses of its own, after those of the whole word.
+void RaceDetector::divide(SharedHistory::Word& word) {
+  if (!word.bytes) word.bytes = std::make_unique<Cell[]>(SharedHistory::kWord);
+  std::fill_n(word.bytes.get(), SharedHistory::kWord, word.whole);
+  word.divided = phase_;
+}
+
+/// `ordered`: the clocks of the thread.
+const Touch* RaceDetector::touch(Cell& cell, const Touch& touch, const uint32_t* ordered) {
+  if (cell.phase != phase_) {
+    cell.phase = phase_;
+    cell.written = false;
+    cell.readers = 0;
   }
-  for (size_t i = 0; i < byte.readers; ++i)
-    for (size_t j = 0; j < i; ++j)
-      if (byte.reads[i].thread / 32 == byte.reads[j].thread / 32) {
-        byte.reads[i] = touch;
-        return;
-      }
+  const auto races = [&](const Touch& earlier) {
+    return earlier.thread != touch.thread && !(is_atomic(earlier.access) && is_atomic(touch.access)) &&
+           ordered[earlier.thread] < earlier.clock;
+  };
+  if (cell.written && races(cell.write)) return &cell.write;
+  if (!is_write(touch.access)) {
+    remember_reader(cell, touch, ordered);
+    return nullptr;
+  }
+  for (size_t i = 0; i < cell.readers; ++i)
+    if (races(cell.reads[i])) return &cell.reads[i];
+  cell.write = touch;
+  cell.written = true;
+  cell.readers = 0;
+  return nullptr;
 }
 
 }  // namespace vitrine::emulator

@@ -69,25 +69,21 @@ std::string Trace::access_shared(Region& region, const void* address, size_t siz
   if (const SharedVariable* v = region.variables.find(offset)) end = v->offset + v->size;
   if (offset + size > end)
     return fmt::format("{}, which is not all inside: {}", describe(touch, size), name_shared(region, offset));
-  for (size_t i = offset; i < offset + size; ++i) {
-    SharedHistory::Byte& byte = region.history.at(i);
-    if (const Touch* const earlier = races_.touch(byte, touch))
-      return fmt::format(
-          "race on {}: {}, before it thread {} {}{}, and nothing orders the two (__syncthreads or "
-          "__syncwarp)",
-          name_shared(region, offset), describe(touch, size),
-          to_string(index_of(earlier->thread, launch_->block)),
-          is_atomic(earlier->access)  ? "atomically changed it"
-          : is_write(earlier->access) ? "wrote it"
-                                      : "read it",
-          at_line(earlier->pc));
-  }
-  const auto is_written = [&](size_t i) { return races_.is_written(region.history.at(offset + i)); };
+  if (const Touch* const earlier = races_.touch(region.history, offset, size, touch))
+    return fmt::format(
+        "race on {}: {}, before it thread {} {}{}, and nothing orders the two (__syncthreads or "
+        "__syncwarp)",
+        name_shared(region, offset), describe(touch, size),
+        to_string(index_of(earlier->thread, launch_->block)),
+        is_atomic(earlier->access)  ? "atomically changed it"
+        : is_write(earlier->access) ? "wrote it"
+                                    : "read it",
+        at_line(earlier->pc));
+  const auto is_written = [&](size_t i) { return races_.is_written(region.history, offset + i); };
   if (touch.access != Access::write && unwritten_.empty() && reads_unwritten(size, element, is_written))
     unwritten_ = fmt::format("{} that no thread of the block has written: {}", describe(touch, size),
                              name_shared(region, offset));
-  if (is_write(touch.access))
-    for (size_t i = offset; i < offset + size; ++i) races_.write(region.history.at(i));
+  if (is_write(touch.access)) races_.write(region.history, offset, size);
   return "";
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/creation.h"
+#include "core/files/input_file.h"
 #include "nn/data/byte_reader.h"
 
 namespace vitrine::nn {
@@ -55,6 +56,11 @@ Tensor read_idx(const std::string& path) {
           "read_idx: {} has the sizes {}, whose product is 2^63 bytes or more", path, shape);
   }
   const int64_t bytes = numel(shape) * static_cast<int64_t>(size_of(*dtype));
+  if (*dtype == DType::uint8 && file.size() == file.position() + static_cast<uint64_t>(bytes)) {
+    const InputFile plain("read_idx", path);
+    if (plain.bytes() == *file.size())
+      return tensor_in("read_idx: " + path, plain.mapped(), file.position(), shape, *dtype);
+  }
   std::string elements = file.take(static_cast<uint64_t>(bytes), fmt::format("the tensor {}", shape));
   char more = 0;
   check(file.read({&more, 1}) == 0, "read_idx: {} goes on after the {} bytes of its tensor {}", path, bytes,

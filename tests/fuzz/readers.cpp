@@ -10,6 +10,7 @@
 #include "core/files/safetensors.h"
 #include "nn/config_file.h"
 #include "nn/data/idx.h"
+#include "nn/data/image.h"
 #include "nn/data/json_lines.h"
 #include "nn/data/wav.h"
 #include "nn/pretrained/pretrained.h"
@@ -79,6 +80,7 @@ void read_as(char format, const std::string& path) {
     case 'i': return touch(read_idx(path));
     case 'w': return touch(read_wav(path, 8000));
     case 'j': return read_records(path);
+    case 'd': return void(read_optdigits(path));
     case 'o': return read_settings(path);
     case 't': return read_tokenizer(path);
     case 'm': return read_gpt2_tokenizer(path);

@@ -1,13 +1,10 @@
-// Every row of the tables of parts and bases goes through all checks of mixers, and pairs of rows
-// through a part of them.
+// Every row of the tables of parts and bases goes through all checks of mixers.
 #include "tests/nn/mixer_checks.h"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <random>
 #include <string>
 
 #include "core/creation.h"
@@ -27,10 +24,8 @@ namespace {
 // Sanitizers make the whole list take minutes, and find what they find in its first part too.
 #ifdef VITRINE_SANITIZED
 constexpr Depth kDepth = Depth::pair;
-constexpr size_t kPairs = 8, kWholePairs = 0;
 #else
 constexpr Depth kDepth = Depth::whole;
-constexpr size_t kPairs = 12, kWholePairs = 4;
 #endif
 
 }  // namespace
@@ -176,26 +171,4 @@ TEST_CASE("every module computes something else than every other one") {
     CHECK_MESSAGE(finding.failure.empty(), row.name, ": ", finding.failure);
     test::record(row.name, {finding});
   }
-}
-
-TEST_CASE("every pair of rows computes what it should, or is refused with a reason that names one of them") {
-  auto pairs = test::pairs_of_rows();
-  std::shuffle(pairs.begin(), pairs.end(), std::mt19937(12));
-  const char* const wanted = std::getenv("VITRINE_PAIRS");  // a number, or "all" as in .ci/cards
-  const bool all = wanted != nullptr && std::string(wanted) == "all";
-  if (!all) pairs.resize(std::min(pairs.size(), wanted == nullptr ? kPairs : std::stoul(wanted)));
-  size_t whole = all ? 0 : kWholePairs;  // so many pairs have every check
-  if (std::getenv("VITRINE_PAIRS_WHOLE") != nullptr) whole = pairs.size();
-  size_t computed = 0;
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    const std::string& pair = pairs[i];
-    const auto findings = test::check_mixer(pair, i < whole ? Depth::whole : Depth::pair);
-    for (const auto& finding : findings) {
-      INFO(pair, ", ", finding.check);
-      CHECK_MESSAGE(finding.failure.empty(), finding.failure);
-      computed += finding.check == "differences" && finding.refused.empty();
-    }
-    test::record(pair, findings);
-  }
-  CHECK(4 * computed > pairs.size());
 }

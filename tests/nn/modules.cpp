@@ -274,6 +274,18 @@ const std::vector<ModuleRow>& module_rows() {
        "y = g·(x − mean)/√(var + ε) + b", "Ioffe and Szegedy 2015",
        as_mixer([] { return BatchNorm(kModuleWidth, {.axis = -1}); },
                 [](const BatchNorm& m, const Tensor& x) { return m.forward(x); })},
+      {"power_norm", "a norm of each channel by its mean square; in evaluation, by the running one",
+       "y = g·x/√(ψ² + ε) + b", "Shen et al. 2020",
+       as_mixer(
+           [] {
+             Norm norm(kModuleWidth, NormKind::power);
+             auto state = norm.state_dict();
+             state.at("psi2") =
+                 arange(1, 1 + kModuleWidth, 1, DType::float32) * 0.5;  // as after some training
+             norm.load_state_dict(state);
+             return norm;
+           },
+           [](const Norm& m, const Tensor& x) { return m.forward(x); })},
       residual("deepnet_residual", Residual::deepnet, "a residual connection for stacks of many layers",
                "y = norm(α·x + f(x)), α = (2L)^¼ for L layers", "Wang et al. 2022"),
       residual("admin_residual", Residual::admin, "a residual connection with a learned weight per channel",

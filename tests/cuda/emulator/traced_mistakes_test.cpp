@@ -112,6 +112,29 @@ __global__ void sum_twice_kernel(int* y, const int* x) {
 __global__ void wait_in_branch_kernel(int) {
   if (threadIdx.x < 40) __syncthreads();
 }
+enum class Parts { bytes, word_then_byte, byte_then_word, read_then_write };
+
+/// The first threads of three warps access a word or its bytes.
+template <Parts kParts>
+__global__ void parts_kernel(int* y) {
+  __shared__ uint32_t word;
+  auto* const bytes = reinterpret_cast<unsigned char*>(&word);
+  const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) word = 7;
+  __syncthreads();
+  if (lane == 0) {
+    if (kParts == Parts::bytes) bytes[warp] = static_cast<unsigned char>(warp);
+    if (kParts == Parts::word_then_byte && warp == 0) word = 1;
+    if (kParts == Parts::word_then_byte && warp == 2) bytes[3] = 1;
+    if (kParts == Parts::byte_then_word && warp == 0) bytes[3] = 1;
+    if (kParts == Parts::byte_then_word && warp == 2) word = 1;
+    if (kParts == Parts::read_then_write && warp == 1) bytes[1] = 1;
+    if (kParts == Parts::read_then_write && warp != 1) y[warp] = static_cast<int>(word);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) y[0] = static_cast<int>(word);
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -171,6 +194,22 @@ TEST_CASE("of many readers none is forgotten: whoever overwrites what other warp
     CHECK(contains(complaint(broadcast_kernel, kThreads, 0, y.data<int>(), writer),
                    "race on value + 0 of 4 bytes"));
   CHECK(complaint(broadcast_kernel, 32, 0, y.data<int>(), 3u) == "");  // a single warp
+}
+
+TEST_CASE("threads may write different bytes of a word, but not a word and a byte of it") {
+  Tensor y = unwritten(3);
+  for (const uint64_t order : {0, 1, 2, 3}) {
+    emulator::set_thread_order(order);
+    INFO("order ", order);
+    CHECK(complaint(parts_kernel<Parts::bytes>, kThreads, 0, y.data<int>()) == "");
+    CHECK(contains(complaint(parts_kernel<Parts::word_then_byte>, kThreads, 0, y.data<int>()),
+                   "race on word + "));
+    CHECK(contains(complaint(parts_kernel<Parts::byte_then_word>, kThreads, 0, y.data<int>()),
+                   "race on word + "));
+    CHECK(contains(complaint(parts_kernel<Parts::read_then_write>, kThreads, 0, y.data<int>()),
+                   "race on word + "));
+  }
+  emulator::set_thread_order(0);
 }
 
 TEST_CASE("atomics do not race with each other, and order what surrounds them") {

@@ -9,6 +9,7 @@
 #include "core/creation.h"
 #include "core/random.h"
 #include "nn/data/idx.h"
+#include "nn/data/image.h"
 #include "nn/data/json_lines.h"
 #include "nn/data/wav.h"
 #include "tests/core/files/fuzz.h"
@@ -40,6 +41,18 @@ TEST_CASE("so are mutated JSON lines") {
         }
         return numbers;
       });
+}
+
+TEST_CASE("so are mutated files of optdigits") {
+  const std::string line =
+      "0,0,5,13,9,1,0,0,0,0,13,15,10,15,5,0,0,3,15,2,0,11,8,0,0,4,12,0,0,8,8,0,"
+      "0,5,8,0,0,9,8,0,0,4,11,0,1,12,7,0,0,2,14,5,10,12,0,0,0,0,6,13,10,0,0,0,0\n";
+  fuzz_reader({line, line + line}, "0123456789,-+ .\r\n", [](const std::string& path) {
+    std::vector<Tensor> images;
+    const Dataset<LabelledImage> digits = read_optdigits(path);
+    for (int64_t i = 0; i < digits.size(); ++i) images.push_back(digits[i].image);
+    return images;
+  });
 }
 
 // libsndfile allocates by itself what is no larger for a large header, so only the samples are

@@ -13,6 +13,7 @@
 #include "nn/data/padding.h"
 #include "nn/data/wav.h"
 #include "tests/folder.h"
+#include "tests/memory_use.h"
 #include "tests/nn/data/files.h"
 #include "tests/ops/reference.h"
 
@@ -137,6 +138,19 @@ TEST_CASE("IDX files of each type, plain and gzip") {
   CHECK(read_idx(path).item() == -2.5);
   write_bytes(path, idx(0x08, {0, 28, 28}, ""));
   CHECK(read_idx(path).shape() == Shape{0, 28, 28});
+}
+
+TEST_CASE("the bytes of a plain IDX file stay in the file") {
+  const Folder folder;
+  const std::string path = folder / "idx", bytes = idx(0x08, {1000, 1000}, std::string(1000000, 'a'));
+  write_bytes(path, bytes);
+  Tensor x;
+  CHECK(memory_use([&] { x = read_idx(path); }).peak < 100000);
+  CHECK(x.values() == std::vector<double>(1000000, 'a'));
+  x.data<uint8_t>()[0] = 'b';
+  CHECK(bytes_of_file(path) == bytes);
+  write_bytes(path, gzip(bytes));
+  CHECK(memory_use([&] { x = read_idx(path); }).peak >= 1000000);
 }
 
 TEST_CASE("damaged IDX files are errors that say what is wrong") {

@@ -6,10 +6,8 @@
 #include <cmath>
 
 #include "nn/report/report.h"
-#include "nn/training/tasks/language_modeling.h"
-#include "nn/training/trainer.h"
 #include "tests/folder.h"
-#include "tests/nn/training/tiny.h"
+#include "tests/nn/report/whole_record.h"
 #include "tests/ops/reference.h"
 
 using namespace vitrine;
@@ -17,23 +15,7 @@ using namespace vitrine::nn::report;
 
 TEST_CASE("a record comes back from its file, and gives the same report") {
   const test::Folder folder;
-  manual_seed(1);
-  nn::Gpt model(test::tiny());
-  const auto task = test::text(model, test::counting(300), test::counting(60));
-  nn::training::Trainer trainer(task, optim::constant(1e-3), test::quiet(12));
-  trainer.run();
-  RunRecord& record = trainer.record();
-  nn::training::inspect_attention(
-      model, task.batch(0), [](int64_t id) { return std::string(1, static_cast<char>('a' + id)); }, record);
-  record.name = "laser, seed 2", record.method = "laser", record.seed = "2";
-  record.settings = {{"lr", "0.001"}, {"mixer", "<laser>"}};
-  record.prompt = "é", record.sample = "b\xff";
-  record.texts = {{"1", {"a", "b"}, {0.25f, 0.75f}, 0.5}, {"2", {"c"}, {1}}};
-  record.confusion = {{"yes", "no"}, {7, 1, 2, 90}};
-  record.tables = {{"Load", "Tokens", "layer", "expert", {"1"}, {"a", "b"}, {1, 2}},
-                   {"Sound", "", "band", "frame", {"low"}, {"0"}, {7}, true}};
-  record.examples = {"Answers", {"question", "answer"}, {{"why?", "so"}}};
-  record.train_loss.y[1] = NAN;
+  const RunRecord record = test::whole_record();
   write_record(folder / "record.json", record);
   const RunRecord read = read_record(folder / "record.json");
   CHECK(render_report("t", {read}) == render_report("t", {record}));
