@@ -14,12 +14,12 @@
 using namespace vitrine;
 using namespace vitrine::nn::report;
 
-TEST_CASE("2,000 mutated records are drawn or refused") {
+TEST_CASE("1,000 mutated records are drawn or refused") {
   const test::Folder folder;
   const std::string path = folder / "record.json";
   write_record(path, test::whole_record());
   const std::string whole = test::bytes_of_file(path);
-  const auto rounds = test::from_environment("VITRINE_FUZZ_ROUNDS", 2000);
+  const auto rounds = test::from_environment("VITRINE_FUZZ_ROUNDS", 1000);
   Generator random(static_cast<uint64_t>(test::from_environment("VITRINE_FUZZ_SEED", 1)));
   int64_t refused = 0;
   for (int64_t round = 0; round < rounds; ++round) {

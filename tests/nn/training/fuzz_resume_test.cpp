@@ -17,11 +17,14 @@ using namespace vitrine::nn::training;
 
 namespace {
 
-/// The bytes of a safetensors file whose JSON header is mutated; its length is that of the result.
-std::string with_mutated_header(const std::string& file, Generator& random) {
+/// The bytes of a safetensors file whose metadata are mutated. They are the first member of the
+/// header, whose length is that of the result.
+std::string with_mutated_metadata(const std::string& file, Generator& random) {
   uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof(length));
-  const std::string header = test::mutated(file.substr(8, length), "0123456789[]{}\":,\\-.enul", random);
+  const size_t end = file.find('}');
+  const std::string metadata = test::mutated(file.substr(8, end - 8), "0123456789[]{}\":,\\-.enul", random);
+  const std::string header = metadata + file.substr(end, 8 + length - end);
   const uint64_t now = header.size();
   std::string result(sizeof(now), '\0');
   std::memcpy(result.data(), &now, sizeof(now));
@@ -47,7 +50,7 @@ TEST_CASE(
     trainer.save(checkpoint);
   }
   const std::string saved = test::bytes_of_file(checkpoint), lines = test::bytes_of_file(metrics);
-  const auto rounds = test::from_environment("VITRINE_FUZZ_ROUNDS", 500);
+  const auto rounds = test::from_environment("VITRINE_FUZZ_ROUNDS", 100);
   Generator random(static_cast<uint64_t>(test::from_environment("VITRINE_FUZZ_SEED", 1)));
   int64_t refused[2] = {0, 0};
   for (int64_t round = 0; round < rounds; ++round) {
@@ -58,7 +61,7 @@ TEST_CASE(
     std::filesystem::remove(metrics);
     test::write_bytes(metrics, text);
     std::filesystem::remove(checkpoint);
-    test::write_bytes(checkpoint, damaged_metrics ? saved : with_mutated_header(saved, random));
+    test::write_bytes(checkpoint, damaged_metrics ? saved : with_mutated_metadata(saved, random));
     manual_seed(2);
     Gpt model(test::tiny());
     Trainer trainer(task(model), schedule, options);
@@ -76,8 +79,6 @@ TEST_CASE(
     }
     CHECK(std::clock() - start <= 2 * CLOCKS_PER_SEC);
   }
-  for (const int64_t count : refused) {
-    CHECK(count > rounds / 20);
-    CHECK(count < rounds / 2);
-  }
+  for (const int64_t count : refused) CHECK(count > rounds / 20);
+  CHECK(refused[1] < rounds / 2);
 }
