@@ -14,7 +14,7 @@ STAGE = bash .ci/stage
 CTEST = ctest --parallel $(JOBS) --preset
 SLOW = mutation|fuzz|planted
 NO_VECTORS = cuda|text|data|report|examples
-KERNELS = ^(cuda/|ops/(linear_scan|selective_scan|recorded_names)$$|optim/step$$)
+KERNELS = ^(cuda/|ops/(linear_scan|selective_scan)$$|optim/step$$)
 SAMPLED = cuda/(strides|extremes|gpt|optim/optimizers|attention/(steps|16_bits)|runtime/step_graph)|ops/cpu/gemm/gemm
 STAGES = format includes page docs comments lengths examples data isa samples mutation cards inspect asan fuzz tsan cuda clang alone consumer proofs
 
@@ -75,7 +75,8 @@ check-data: build
 # Without what has no instruction sets to choose from: the emulator, text, files and pages. Where
 # AVX2 is the best that a machine has, `make test` has run on it.
 check-isa: build
-	@if grep -qsw avx512vl /proc/cpuinfo; then $(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|$(NO_VECTORS)'; fi
+	@if grep -qsw avx512vl /proc/cpuinfo; then \
+	  $(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|$(NO_VECTORS)'; else echo "make test has tested AVX2"; fi
 	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)|$(NO_VECTORS)'
 # Tests that take too long for `make test`: the random programs after the first thousand, all cases
 # of the tests that otherwise run a part of them, and 60 pairs of attentions and parts.

@@ -159,7 +159,8 @@ void print_searches(const bench::Contest& contest, const bench::Size& s) {
   std::fflush(stdout);
 }
 
-/// One of the models that are compared, with the sizes of a Gpt.
+/// A model that is compared, with the sizes of a Gpt as far as it has them. The recurrent
+/// encoder-decoder has one layer and no heads.
 struct Model {
   std::string name;
   std::unique_ptr<nn::LanguageModel> model;

@@ -24,7 +24,7 @@ inline int64_t from_environment(const char* name, int64_t otherwise) {
 }
 
 /// The number of samples of a spec row that the long checks run. It is 1 in `make test`. `make
-/// check` sets it to more than there are, once, and to 0 under ThreadSanitizer.
+/// check` sets it to more than there are, once. The proof `threads` sets it to 0.
 inline size_t samples_of_each_row() { return static_cast<size_t>(from_environment("VITRINE_SAMPLES", 1)); }
 
 /// Whether the long checks run all of their cases. Otherwise they run a part, in which each value

@@ -1,4 +1,4 @@
-// The test program. `vitrine_tests --help` lists doctest's options; ctest runs it once per file of
+// The test programs. `vitrine_tests --help` lists doctest's options; ctest runs it once per file of
 // tests. Exit code: 0 passed, 1 failed or nothing selected, 77 passed but something was skipped.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>

@@ -31,7 +31,8 @@ struct Metric {
   std::string format = "{:.4f}";  ///< for a printed value (fmt)
 };
 
-/// The value of a metric in its format; "–" for NaN. A format that is not for a number is an error.
+/// The value of a metric in its format; "–" for NaN. Errors: a format that is not for a number, and
+/// one with a width or a precision of 100 or more.
 std::string formatted(const std::string& format, double value);
 
 }  // namespace vitrine::nn

@@ -17,7 +17,8 @@ using namespace vitrine;
 
 namespace {
 
-// Each access of a traced kernel takes time, and is the same in each step.
+// Accesses of traced kernels take time. Later steps make the same ones: that they read states of
+// earlier steps is tested in cuda/optim/optimizers.
 #ifdef VITRINE_KERNELS_TRACED
 constexpr int kSteps = 1;
 #else

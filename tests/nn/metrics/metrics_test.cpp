@@ -65,6 +65,10 @@ TEST_CASE("perplexity is the exponential of the loss, and less of it is better")
   CHECK(formatted(metric.format, 3.14159) == "3.14");
   CHECK(formatted("{:.2f}", NAN) == "–");
   CHECK_THROWS_WITH_AS(formatted("{:d}", 1), doctest::Contains("prints no number"), Error);
+  for (const char* format : {"{:.100f}", "{:999999999.1f}"})
+    CHECK_THROWS_WITH_AS(formatted(format, 1), doctest::Contains("a width or a precision of 100 or more"),
+                         Error);
+  CHECK(formatted("{:.2f} of 1000", 0.125) == "0.12 of 1000");
 }
 
 TEST_CASE("the interval of a mean holds the true mean in about 95 of 100 samples") {

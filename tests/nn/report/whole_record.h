@@ -20,11 +20,16 @@ inline nn::report::RunRecord whole_record() {
   record.metrics = {{"accuracy", true, "{:.1f} %", {"accuracy", {1, 3}, {50, 75}}}};
   record.grad_norm_by_layer = {{"blocks.0", {1, 2}, {0.5, 0.25}}, {"head", {1, 2}, {1, 2}}};
   record.grad_norm_by_path = {{"blocks.0", {"q", {1}, {1}}, {"k", {1}, {2}}, {"v", {1}, {3}}}};
-  nn::report::HeadStatistics head;
-  head.entropy = 0.5, head.entropy_limit = 2, head.jacobian = 0.25, head.share_below_1e3 = 0.125;
-  record.heads = {head};
-  record.maps = {{0, 0, {"a", "b"}, {"a", "b"}, {1, 0, 0.25f, 0.75f}}};
-  record.weights.add(0.25f), record.weights.add(0.75f);
+  for (const int i : {1, 2}) {
+    nn::report::HeadStatistics head;
+    head.layer = i, head.head = 3 * i;
+    head.entropy = 0.5 * i, head.entropy_limit = 2, head.jacobian = 0.25 * i;
+    head.share_below_1e3 = 0.25 / i, head.share_below_1e7 = 0.125 / i;
+    head.grad_norm_q = 0.1 * i, head.grad_norm_k = 0.2 * i, head.grad_norm_v = 0.3 * i;
+    record.heads.push_back(head);
+    record.maps.push_back({i, 3 * i, {"a", "b"}, {"a", "b"}, {1, 0, 0.25f, 0.75f}});
+  }
+  for (const float weight : {0.25f, 0.75f, 1e-6f, 1e-13f, NAN}) record.weights.add(weight);
   record.prompt = "é", record.sample = "b\xff";
   record.texts = {{"1", {"a", "b"}, {0.25f, 0.75f}, 0.5}, {"2", {"c"}, {1}}};
   record.confusion = {{"yes", "no"}, {7, 1, 2, 90}};

@@ -22,7 +22,7 @@ namespace {
 std::string with_mutated_metadata(const std::string& file, Generator& random) {
   uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof(length));
-  const size_t end = file.find('}');
+  const size_t end = file.find('}', 8);
   const std::string metadata = test::mutated(file.substr(8, end - 8), "0123456789[]{}\":,\\-.enul", random);
   const std::string header = metadata + file.substr(end, 8 + length - end);
   const uint64_t now = header.size();
@@ -57,11 +57,12 @@ TEST_CASE(
     const bool damaged_metrics = round % 2 == 1;
     const std::string text =
         damaged_metrics ? test::mutated(lines, "0123456789[]{}\":,-.eE\nnul", random) : lines;
-    INFO(text);
+    const std::string model_file = damaged_metrics ? saved : with_mutated_metadata(saved, random);
+    INFO(text, "\n", model_file.substr(0, model_file.find('}', 8)));
     std::filesystem::remove(metrics);
     test::write_bytes(metrics, text);
     std::filesystem::remove(checkpoint);
-    test::write_bytes(checkpoint, damaged_metrics ? saved : with_mutated_metadata(saved, random));
+    test::write_bytes(checkpoint, model_file);
     manual_seed(2);
     Gpt model(test::tiny());
     Trainer trainer(task(model), schedule, options);
@@ -69,7 +70,8 @@ TEST_CASE(
     const std::clock_t start = std::clock();
     try {
       trainer.resume(checkpoint);
-      trainer.run([] { return true; });
+      trainer.run([&] { return trainer.step() == 4; });
+      CHECK(trainer.step() == 4);
       CHECK(trainer.record().train_loss.x.size() == trainer.record().train_loss.y.size());
     } catch (const Error& error) {
       CHECK(std::string(error.what()).size() < 4000);
