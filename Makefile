@@ -16,7 +16,7 @@ SLOW = mutation|fuzz|planted
 NO_VECTORS = cuda|text|data|report|examples
 KERNELS = ^(cuda/|ops/(linear_scan|selective_scan)$$|optim/step$$)
 SAMPLED = cuda/(strides|extremes|gpt|optim/optimizers|attention/(steps|16_bits)|runtime/step_graph)|ops/cpu/gemm/gemm
-STAGES = format includes page docs comments lengths examples data isa samples mutation cards inspect asan fuzz tsan cuda clang alone consumer proofs
+STAGES = format includes page docs comments lengths examples data isa samples cards asan fuzz cuda clang consumer inspect mutation tsan alone proofs
 
 .NOTPARALLEL:
 .PHONY: demo test bench check prove format tidy install install-all FORCE $(STAGES:%=check-%)
