@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "core/error.h"
 #include "core/files/file.h"
@@ -101,7 +102,12 @@ template <class T>
 void read(const Json& json, T& x) {
   if constexpr (std::is_floating_point_v<T>) {
     x = json.is_null() ? static_cast<T>(not_given) : json.get<T>();
-  } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
+  } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, std::string>) {
+    x = json.get<T>();
+  } else if constexpr (std::is_integral_v<T>) {
+    check(json.is_number_integer() && (json.is_number_unsigned() ? std::in_range<T>(json.get<uint64_t>())
+                                                                 : std::in_range<T>(json.get<int64_t>())),
+          "{} is not a whole number below 2^{}", json.dump(), 8 * sizeof(T) - 1);
     x = json.get<T>();
   } else if constexpr (requires { x.first; }) {
     read(json.at(0), x.first), read(json.at(1), x.second);
@@ -127,7 +133,7 @@ RunRecord read_record(const std::string& path) {
   RunRecord record;
   try {
     read(Json::parse(in), record);
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const std::exception& error) {
     fail("read_record: {} is no record of a run: {}", path, error.what());
   }
   return record;

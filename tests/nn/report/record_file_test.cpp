@@ -37,6 +37,24 @@ TEST_CASE("a file that is no record is an error that names it") {
   }
 }
 
+TEST_CASE("whole numbers of a record that are fractions or too large are errors") {
+  const test::Folder folder;
+  const std::string path = folder / "x";
+  write_record(path, test::whole_record());
+  const std::string whole = test::bytes_of_file(path), count = "\"parameters\":1000", layer = "\"layer\":1,";
+  const auto error = [&](const std::string& of, const std::string& with) {
+    std::string text = whole;
+    test::write_bytes(path, text.replace(text.find(of), of.size(), with));
+    return test::error_of([&] { read_record(path); });
+  };
+  CHECK(error(count, "\"parameters\":9223372036854775807").empty());
+  for (const char* number : {"1e300", "1.5", "9223372036854775808", "-9223372036854775809"})
+    CHECK_MESSAGE(error(count, std::string("\"parameters\":") + number).find("whole number below 2^63") !=
+                      std::string::npos,
+                  number);
+  CHECK(error(layer, "\"layer\":2147483648,").find("whole number below 2^31") != std::string::npos);
+}
+
 TEST_CASE("a report shows the cost of training next to the loss") {
   RunRecord a, b;
   a.name = "a", b.name = "b";
