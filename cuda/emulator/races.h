@@ -37,8 +37,8 @@ class SharedHistory {
     bool written = false;
     uint8_t readers = 0;
   };
-  /// An aligned word. `whole` stands for its bytes until an access of the phase takes a part of
-  /// them.
+  /// An aligned word. `whole` has the accesses to all its bytes, until an access of the phase takes
+  /// a part of the word.
   struct Word {
     uint64_t blocks[kWord] = {};  // for each byte the last block that wrote it
     uint64_t divided = 0;         // the last phase that has used `bytes`
