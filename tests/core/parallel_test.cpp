@@ -393,6 +393,8 @@ TEST_CASE("the number of threads comes from VITRINE_THREADS, OMP_NUM_THREADS, or
 }
 
 TEST_CASE("a program ends cleanly while helpers wait") {
-  for (int repeat = 0; repeat < 5; ++repeat)
-    CHECK(run_program([] { setenv("VITRINE_THREADS", "7", 1); }).first == 0);
+  for (int repeat = 0; repeat < 5; ++repeat) {
+    const auto result = run_program([] { setenv("VITRINE_THREADS", "7", 1); });
+    CHECK_MESSAGE(result.first == 0, result.second);
+  }
 }
