@@ -34,7 +34,7 @@ bench: install
 	@bash .ci/install bench
 	@bash bench/pytorch/install
 
-prove: install-all build
+prove: install-all
 	@bash .ci/install prove
 	@python3 .ci/prove $(PROOFS)
 

@@ -1,22 +1,24 @@
 // Trains an encoder on digits of 8 x 8 pixels: each image is a sequence of its 8 rows.
 //
-//   classify_digits                      drawn digits
-//   classify_digits DATA [MIXER]         handwritten digits
+//   classify_digits                                  drawn digits
+//   classify_digits --data FOLDER --mixer gru        handwritten digits, and another mixer
 //
-// DATA holds optdigits.tra and optdigits.tes (UCI, Alpaydin and Kaynak 1998). A line of these files
-// has 64 numbers from 0 to 16, row by row, and the digit. MIXER is a name such as laser or gru. The
-// report is reports/classify_digits/report.html.
+// FOLDER holds optdigits.tra and optdigits.tes (UCI, Alpaydin and Kaynak 1998). A line of these
+// files has 64 numbers from 0 to 16, row by row, and the digit. The report is
+// reports/classify_digits/report.html.
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "examples/command_line.h"
 #include "nn/data/image.h"
 #include "nn/data/loader.h"
 #include "nn/data/synthetic/digits.h"
 #include "nn/init.h"
 #include "nn/metrics/accuracy.h"
+#include "nn/options.h"
 #include "nn/report/report.h"
 #include "nn/training/trainer.h"
 #include "nn/transformer/stack.h"
@@ -55,13 +57,19 @@ class Classifier : public Module {
   Linear out;
 };
 
-}  // namespace
+struct Settings {
+  std::string data, mixer = "standard";
 
-int main(int argc, char** argv) try {
+  void list(OptionList& o) {
+    o.group("Training");
+    o("data", data, "folder of optdigits.tra and optdigits.tes; by default digits are drawn");
+    o("mixer", mixer, "attention or recurrence, such as laser or gru");
+  }
+};
+
+void run(const std::string& folder, const std::string& mixer) {
   using synthetic::digits, synthetic::Part;
-  check(argc <= 3, "usage: classify_digits [DATA [MIXER]]");
-  const bool drawn = argc == 1;
-  const std::string folder = drawn ? "" : argv[1], mixer = argc == 3 ? argv[2] : "standard";
+  const bool drawn = folder.empty();
   const Dataset<LabelledImage> train =
       drawn ? digits(Part::training, 20000, {.side = kSide}) : read_optdigits(folder + "/optdigits.tra");
   const Dataset<LabelledImage> test = drawn ? digits(Part::held_out, 1000, {.side = kSide}, /*seed=*/1)
@@ -83,7 +91,18 @@ int main(int argc, char** argv) try {
   trainer.record().name = trainer.record().method = mixer;
   std::filesystem::create_directories("reports/classify_digits");
   report::write_report("reports/classify_digits/report.html", "Digits, row by row", {trainer.record()});
-} catch (const std::exception& error) {
-  fmt::print(stderr, "{}\n", error.what());
-  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return examples::run_program("classify_digits", [&] {
+    Settings s;
+    OptionList options = options_of(s);
+    examples::CommandLine line("classify_digits", "Trains an encoder on digits of 8 x 8 pixels.",
+                               "  classify_digits --mixer gru\n");
+    if (const auto code = line.parse(options, argc, argv)) return *code;
+    run(s.data, s.mixer);
+    return 0;
+  });
 }

@@ -3,7 +3,7 @@
 // known. The same encoder is trained twice: with a mask from the list of edges, so that a node sees
 // its neighbours, and without, so that it sees all nodes.
 //
-//   graph_attention [SEEDS]
+//   graph_attention [--seeds N]
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -12,8 +12,10 @@
 
 #include "core/creation.h"
 #include "core/random.h"
+#include "examples/command_line.h"
 #include "nn/attention/graphs.h"
 #include "nn/layers/linear.h"
+#include "nn/options.h"
 #include "nn/transformer/stack.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
@@ -105,25 +107,42 @@ double accuracy(const Graph& graph, bool over_edges, uint64_t seed) {
   return 100 * mean(cast(equal(best, rows(graph.labels, graph.unknown)), DType::float64)).item();
 }
 
-}  // namespace
+struct Settings {
+  int64_t seeds = 5;
 
-int main(int argc, char** argv) try {
-  const int seeds = argc > 1 ? std::stoi(argv[1]) : 5;
-  check(argc <= 2 && seeds > 0, "usage: graph_attention [SEEDS], a number above 0");
+  void list(nn::OptionList& o) {
+    o.group("Runs");
+    o("seeds", seeds, "random graphs, each with a seed of its own").at_least(1);
+  }
+};
+
+void compare(int64_t seeds) {
   fmt::print("{} nodes in {} communities, {} labels known, chance {} %\n", kNodes, kCommunities,
              kLabelled * kCommunities, 100 / kCommunities);
   fmt::print("{:>6} {:>7} {:>12} {:>8}\n", "seed", "edges", "over edges", "dense");
   double sums[2] = {};
-  for (int seed = 0; seed < seeds; ++seed) {
+  for (int64_t seed = 0; seed < seeds; ++seed) {
     const Graph graph = random_graph(static_cast<uint64_t>(seed));
     const double over_edges = accuracy(graph, true, static_cast<uint64_t>(seed)),
                  dense = accuracy(graph, false, static_cast<uint64_t>(seed));
     sums[0] += over_edges, sums[1] += dense;
     fmt::print("{:>6} {:>7} {:>10.1f} % {:>6.1f} %\n", seed, graph.edges.size(0), over_edges, dense);
   }
-  fmt::print("{:>6} {:>7} {:>10.1f} % {:>6.1f} %\n", "mean", "", sums[0] / seeds, sums[1] / seeds);
-  check(std::fflush(stdout) == 0, "graph_attention: standard output cannot be written");
-} catch (const std::exception& e) {
-  fmt::print(stderr, "{}\n", e.what());
-  return 1;
+  fmt::print("{:>6} {:>7} {:>10.1f} % {:>6.1f} %\n", "mean", "", sums[0] / static_cast<double>(seeds),
+             sums[1] / static_cast<double>(seeds));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return examples::run_program("graph_attention", [&] {
+    Settings s;
+    nn::OptionList options = nn::options_of(s);
+    examples::CommandLine line("graph_attention",
+                               "Finds the communities of random graphs, by attention over edges.",
+                               "  graph_attention --seeds 1\n");
+    if (const auto code = line.parse(options, argc, argv)) return *code;
+    compare(s.seeds);
+    return 0;
+  });
 }

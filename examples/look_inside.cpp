@@ -1,8 +1,7 @@
 // Looking inside a tape: one attention head is recorded, printed, drawn, stepped through backwards
 // and profiled, and a missing gradient is explained.
 //
-//   look_inside [FOLDER]    writes the drawing and the trace to FOLDER, by default
-// reports/look_inside
+//   look_inside [--out FOLDER]    FOLDER is for the drawing and the trace
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -14,7 +13,9 @@
 #include "core/random.h"
 #include "core/record.h"
 #include "core/tape.h"
+#include "examples/command_line.h"
 #include "nn/layers/linear.h"
+#include "nn/options.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
@@ -36,10 +37,16 @@ struct Head : nn::Module {
   nn::Linear query{8, 4}, key{8, 4}, value{8, 4};
 };
 
-}  // namespace
+struct Settings {
+  std::string out = "reports/look_inside";
 
-int main(int argc, char** argv) {
-  const std::filesystem::path folder = argc > 1 ? argv[1] : "reports/look_inside";
+  void list(nn::OptionList& o) {
+    o.group("Output");
+    o("out", out, "folder of the drawing and the trace");
+  }
+};
+
+void look_inside(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   manual_seed(1);
   Head head;
@@ -80,5 +87,18 @@ int main(int argc, char** argv) {
   }
   profiler.print(std::cout);
   profiler.write_chrome_trace(trace);
-  return std::cout.flush() ? 0 : 1;  // 1: the output could not be printed completely
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return examples::run_program("look_inside", [&] {
+    Settings s;
+    nn::OptionList options = nn::options_of(s);
+    examples::CommandLine line("look_inside", "Records one attention head, and shows its tape.",
+                               "  look_inside --out tape\n");
+    if (const auto code = line.parse(options, argc, argv)) return *code;
+    look_inside(s.out);
+    return 0;
+  });
 }

@@ -92,15 +92,20 @@ inline Settings checked(Settings s) {
   return s;
 }
 
-/// The axes of a comparison. `given` is the list that the command line has filled.
-inline std::vector<nn::training::SweepAxis> axes_of(Settings s, const nn::OptionList& given) {
+/// The names of mixers and of parts of attention.
+inline std::vector<std::string> mixer_parts() {
   std::vector<std::string> parts;
   for (const nn::MixerRow* row : nn::mixer_table()) parts.push_back(row->name);
   for (const nn::AttentionPartRow* row : nn::attention_part_table()) parts.push_back(row->name);
+  return parts;
+}
+
+/// The axes of a comparison. `given` is the list that the command line has filled.
+inline std::vector<nn::training::SweepAxis> axes_of(Settings s, const nn::OptionList& given) {
   Settings read = s;
   nn::OptionList options = nn::options_of(read, given);
   const std::string one_seed = options.find("seed")->given, seeds = options.find("seeds")->given;
-  auto axes = nn::training::parse_axes(s.compare, "mixer", parts, options);
+  auto axes = nn::training::parse_axes(s.compare, "mixer", mixer_parts(), options);
   const bool has_seed =
       std::any_of(axes.begin(), axes.end(), [](const auto& a) { return a.option == "seed"; });
   check(s.seeds.empty() || one_seed.empty(), "{} is in place of {}, and both are given", seeds, one_seed);

@@ -54,7 +54,8 @@ void Option::read(const std::vector<std::string>& texts, const std::string& wher
 void Option::check_value(const std::string& where) const {
   if (range().empty()) return;
   for (const std::string& text : values()) {
-    const double value = std::stod(text);
+    double value = 0;
+    check(parse_number(text, value), "{} is {}, wanted a number", where, text);
     const bool inside =
         (without_least ? value > least : value >= least) && (without_most ? value < most : value <= most);
     check(inside, "{} is {}, wanted {}", where, text, range());

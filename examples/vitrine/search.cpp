@@ -59,8 +59,9 @@ class TrialFile {
     std::ifstream in(path_);
     if (!in) return;
     const nlohmann::json saved = nlohmann::json::parse(in, nullptr, false);
-    check(saved.is_object() && saved.contains("losses") && saved["losses"].is_array(), "search: {} is broken",
-          path_);
+    check(saved.is_object() && saved.contains("losses") && saved["losses"].is_array() &&
+              saved.contains("setting"),
+          "search: {} is broken", path_);
     check(saved["setting"] == json_["setting"],
           "search: {} is of a search with other settings; repeat those, or give another --out", path_);
     json_ = saved;
@@ -71,7 +72,10 @@ class TrialFile {
     const auto& loss = json_["losses"][rung];
     return loss.is_number() ? loss.get<double>() : INFINITY;
   }
-  double flops() const { return json_.value("flops", NAN); }
+  double flops() const {
+    const auto flops = json_.find("flops");
+    return flops != json_.end() && flops->is_number() ? flops->get<double>() : NAN;
+  }
   void add(double loss, double flops) {
     json_["losses"].push_back(loss);
     json_["flops"] = flops;
@@ -92,7 +96,7 @@ class Search {
     static_cast<Settings&>(s_) = checked(s_);
     SearchSettings read = s_;
     OptionList options = options_of(read, call.options);
-    axes_ = parse_search_axes(s_.over, options);
+    axes_ = parse_search_axes(s_.over, mixer_parts(), options);
     trials_ = s_.method == "grid" ? grid_trials(axes_) : random_trials(axes_, s_.trials, s_.search_seed);
     rungs_ = halving_rungs(s_.training.steps, s_.eta, s_.rungs);
     for (size_t i = 0; i < trials_.size(); ++i) {

@@ -19,7 +19,7 @@ Tensor best_spans(const Tensor& first, const Tensor& last, int64_t longest) {
     double best = -INFINITY;
     int64_t begin = 0, end = 0;
     for (int64_t i = 0; i < time; ++i)
-      for (int64_t j = i; j < (longest == 0 ? time : std::min(time, i + longest)); ++j) {
+      for (int64_t j = i; j < time && (longest == 0 || j - i < longest); ++j) {
         const double score =
             of_first[static_cast<size_t>(b * time + i)] + of_last[static_cast<size_t>(b * time + j)];
         if (score > best) best = score, begin = i, end = j;

@@ -13,16 +13,20 @@ namespace {
 /// may have any, and one number would fill the memory.
 bool is_wide(const std::string& format) {
   int digits = 0;
-  bool in_field = false;
-  for (const char c : format) {
-    if (c == '{' || c == '}') in_field = c == '{';
-    digits = in_field && c >= '0' && c <= '9' ? digits + 1 : 0;
+  for (size_t i = field_begin(format); i < format.size() && format[i] != '}'; ++i) {
+    digits = format[i] >= '0' && format[i] <= '9' ? digits + 1 : 0;
     if (digits == 3) return true;
   }
   return false;
 }
 
 }  // namespace
+
+size_t field_begin(const std::string& format) {
+  for (size_t i = format.find('{'); i < format.size(); i = format.find('{', i + 2))
+    if (i + 1 == format.size() || format[i + 1] != '{') return i;
+  return format.npos;
+}
 
 std::string formatted(const std::string& format, double value) {
   if (std::isnan(value)) return "–";

@@ -35,4 +35,7 @@ struct Metric {
 /// one with a width or a precision of 100 or more.
 std::string formatted(const std::string& format, double value);
 
+/// Where the field of a format begins: its first brace that is not doubled. npos: it has no field.
+size_t field_begin(const std::string& format);
+
 }  // namespace vitrine::nn

@@ -110,9 +110,12 @@ void read(const Json& json, T& x) {
           "{} is not a whole number below 2^{}", json.dump(), 8 * sizeof(T) - 1);
     x = json.get<T>();
   } else if constexpr (requires { x.first; }) {
-    read(json.at(0), x.first), read(json.at(1), x.second);
+    check(json.is_array() && json.size() == 2, "{} is no pair", json.dump());
+    read(json[0], x.first), read(json[1], x.second);
   } else if constexpr (requires { x.begin(); }) {
+    check(json.is_array(), "{} is no list", json.dump());
     if constexpr (requires { x.resize(0); }) x.resize(json.size());
+    check(json.size() == x.size(), "a list has {} elements, wanted {}", json.size(), x.size());
     for (size_t i = 0; i < x.size(); ++i) read(json.at(i), x[i]);
   } else {
     visit([&](const char* name, auto& member) { read(json.at(name), member); }, x, static_cast<T*>(nullptr));

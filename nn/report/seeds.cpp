@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "nn/metrics/metric.h"
 
@@ -78,9 +79,17 @@ std::string interval_text(const MeanInterval& interval, const std::string& forma
 }
 
 std::string signed_format(const std::string& format) {
-  const size_t colon = format.find("{:");
-  if (colon == format.npos || format.find('+') != format.npos) return "{:+.4f}";
-  return format.substr(0, colon + 2) + "+" + format.substr(colon + 2);
+  size_t sign = nn::field_begin(format) + 2;  // after {:
+  if (sign == 1 || sign > format.size() || format[sign - 1] != ':') return "{:+.4f}";
+  // The sign follows the alignment, which may have a character to fill with
+  const auto is_one_of = [&format](size_t at, std::string_view kinds) {
+    return at < format.size() && kinds.find(format[at]) != kinds.npos;
+  };
+  if (is_one_of(sign + 1, "<>^"))
+    sign += 2;
+  else if (is_one_of(sign, "<>^"))
+    sign += 1;
+  return format.substr(0, sign) + "+" + format.substr(sign + (is_one_of(sign, "+- ") ? 1 : 0));
 }
 
 std::string verdict(const MeanInterval& difference) {

@@ -46,23 +46,25 @@ std::string value_at(const SearchAxis& axis, double u) {
   const double high = axis.whole ? axis.high + 1 : axis.high;
   const double x =
       axis.logarithmic ? axis.low * std::pow(high / axis.low, u) : axis.low + u * (high - axis.low);
-  if (axis.whole) return fmt::format("{}", static_cast<int64_t>(std::floor(x)));
+  if (axis.whole) return fmt::format("{}", static_cast<int64_t>(std::min(std::floor(x), axis.high)));
   return fmt::format("{:.3g}", std::clamp(x, axis.low, axis.high));
 }
 
 }  // namespace
 
-std::vector<SearchAxis> parse_search_axes(const std::vector<std::string>& words, OptionList& options) {
+std::vector<SearchAxis> parse_search_axes(const std::vector<std::string>& words,
+                                          const std::vector<std::string>& parts, OptionList& options) {
   std::vector<SearchAxis> axes;
   for (const std::string& word : words) {
     const size_t equals = word.find('=');
-    if (equals == word.npos) {
-      check(!axes.empty() && !axes.back().values.empty(),
-            "--over {}: wanted OPTION=VALUE,VALUE or OPTION=LOW..HIGH", word);
+    const bool after_values = !axes.empty() && !axes.back().values.empty();
+    check(equals != word.npos || after_values, "--over {}: wanted OPTION=VALUE,VALUE or OPTION=LOW..HIGH",
+          word);
+    const std::string name = word.substr(0, equals), part = name.substr(name.rfind('+') + 1);
+    if (equals == word.npos || (after_values && std::find(parts.begin(), parts.end(), part) != parts.end())) {
       axes.back().values.push_back(word);
       continue;
     }
-    const std::string name = word.substr(0, equals);
     const Option* const option = options.find(name);
     check(option != nullptr, "--over {}: there is no option {}{}", word, name,
           did_you_mean(name, options.names()));

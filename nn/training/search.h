@@ -1,6 +1,6 @@
 // Hyperparameter search: which values of options to try, and for how many steps.
 //
-//   const auto axes = parse_search_axes({"lr=0.0001..0.01", "width=64,128"}, options);
+//   const auto axes = parse_search_axes({"lr=0.0001..0.01", "width=64,128"}, {}, options);
 //   const auto trials = random_trials(axes, 27, /*seed=*/1);
 //   const auto results = search(trials, halving_rungs(900, 3, 3), 3, evaluate);
 #pragma once
@@ -24,10 +24,12 @@ struct SearchAxis {
 };
 
 /// Parses OPTION=VALUE,VALUE and OPTION=LOW..HIGH. A list of values may have been split at its
-/// commas, as command lines do: {"width=64", "128"}. Each value is read by its option, so a wrong
-/// one is the option's own error. Errors: an unknown or repeated option; one that does not decide
+/// commas, as command lines do: {"width=64", "128"}. A further value may be one of `parts` with a
+/// number: {"mixer=standard", "laser+softcap=20"}. Each value is read by its option, so a wrong one
+/// is the option's own error. Errors: an unknown or repeated option; one that does not decide
 /// results; one that is given already; a range of an option that is no number, or that is empty.
-std::vector<SearchAxis> parse_search_axes(const std::vector<std::string>& words, OptionList& options);
+std::vector<SearchAxis> parse_search_axes(const std::vector<std::string>& words,
+                                          const std::vector<std::string>& parts, OptionList& options);
 
 /// All combinations; the last axis changes fastest. A range is an error.
 std::vector<OptionValues> grid_trials(const std::vector<SearchAxis>& axes);

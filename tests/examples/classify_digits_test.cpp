@@ -48,14 +48,15 @@ TEST_CASE("an encoder learns which row is bright, with attention and with a recu
   const vitrine::test::Folder folder;
   write_digits(folder.path / "optdigits.tra", 300);
   write_digits(folder.path / "optdigits.tes", 50);
-  for (const char* mixer : {"", " gru"}) CHECK(right(folder.path, folder.path.string() + mixer) > 99);
+  const std::string data = "--data " + folder.path.string();
+  for (const char* mixer : {"", " --mixer gru"}) CHECK(right(folder.path, data + mixer) > 99);
   std::ofstream(folder.path / "optdigits.tes") << "1,2,three\n";
   for (const char* wrong : {"", "/none"})
-    CHECK(std::system(
-              (VITRINE_CLASSIFY_DIGITS " " + folder.path.string() + wrong + " 2> /dev/null").c_str()) != 0);
+    CHECK(std::system((VITRINE_CLASSIFY_DIGITS " " + data + wrong + " 2> /dev/null").c_str()) != 0);
 }
 
 TEST_CASE("handwritten digits: 95 % and more are right") {
   const vitrine::test::Folder folder;
-  if (const auto data = vitrine::test::data_file("digits")) CHECK(right(folder.path, data->string()) > 95);
+  if (const auto data = vitrine::test::data_file("digits"))
+    CHECK(right(folder.path, "--data " + data->string()) > 95);
 }

@@ -17,7 +17,7 @@ TEST_CASE("a look inside prints the tape, its steps backwards, why a gradient is
   // says where.
   std::filesystem::create_directory(folder / "work");
   const std::string start = fmt::format("cd '{}' && {}", folder / "work", VITRINE_LOOK_INSIDE);
-  const std::string command = fmt::format("{} '{}'", start, folder / "named");
+  const std::string command = fmt::format("{} --out '{}'", start, folder / "named");
   test::check_full_output(command);
   const std::string printed = test::printed_by(command.c_str());
   INFO(printed);

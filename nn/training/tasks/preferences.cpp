@@ -1,5 +1,7 @@
 #include "nn/training/tasks/preferences.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <utility>
 
@@ -134,7 +136,7 @@ Task direct_preference(LanguageModel& policy, LanguageModel& reference, Dataset<
     const Tensor now = answer_log_probabilities(policy.forward(x[0]), x[1]);
     return implicit_rewards(pairs_of(now), pairs_of(x[2]), beta);
   });
-  task.setting["beta"] = std::to_string(beta);
+  task.setting["beta"] = fmt::format("{}", beta);
   keep_model(task, policy);
   return task;
 }
@@ -202,14 +204,16 @@ Task policy_gradient(LanguageModel& policy, LanguageModel& reference, Dataset<Id
             .batch =
                 [=](int64_t index) {
                   if (*number == index / o.updates) return *last;
-                  *number = index / o.updates;
+                  const int64_t now = index / o.updates;
                   Generator random;
-                  random.set(o.seed, static_cast<uint64_t>(*number) << 32);
+                  random.set(o.seed, static_cast<uint64_t>(now) << 32);
                   std::vector<Ids> chosen;
                   for (int64_t i = 0; i < o.batch / o.group; ++i)
                     chosen.push_back(prompts[random.next_below(prompts.size())]);
                   const auto seed = static_cast<uint64_t>(random.next_below(int64_t{1} << 62));
-                  return *last = sampled(Dataset<Ids>(chosen), seed);
+                  *last = sampled(Dataset<Ids>(chosen), seed);
+                  *number = now;
+                  return *last;
                 },
             .validation = [=] { return std::vector<Batch>{sampled(held_out, o.seed)}; },
             .loss =
@@ -224,8 +228,10 @@ Task policy_gradient(LanguageModel& policy, LanguageModel& reference, Dataset<Id
                         {"batch", std::to_string(o.batch)},
                         {"group", std::to_string(o.group)},
                         {"updates", std::to_string(o.updates)},
-                        {"beta", std::to_string(o.beta)},
-                        {"clip", std::to_string(o.clip)}}};
+                        {"longest", std::to_string(o.longest)},
+                        {"end", std::to_string(o.end)},
+                        {"beta", fmt::format("{}", o.beta)},
+                        {"clip", fmt::format("{}", o.clip)}}};
   keep_model(task, policy);
   return task;
 }

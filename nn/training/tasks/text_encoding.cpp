@@ -76,11 +76,14 @@ Task text_vectors(TextEncoder& model, SplitBatches batches, double temperature) 
           .metrics = {metric("retrieval", true, retrieval_accuracy),
                       metric("alignment", false,
                              [](V a, V b) {
-                               return WeightedSum{alignment(a, b), 1};
+                               const auto texts = static_cast<double>(a.size(0));
+                               return WeightedSum{texts * alignment(a, b), texts};
                              }),
+                      // of pairs of texts; a batch of one text has none
                       metric("uniformity", false,
                              [](V a, V) {
-                               return WeightedSum{uniformity(a), 1};
+                               const auto texts = static_cast<double>(a.size(0)), pairs = texts * (texts - 1);
+                               return pairs == 0 ? WeightedSum{} : WeightedSum{pairs * uniformity(a), pairs};
                              })},
           .words = {.item = "text", .loss_unit = "nats per text"}};
 }

@@ -69,6 +69,7 @@ TEST_CASE("perplexity is the exponential of the loss, and less of it is better")
     CHECK_THROWS_WITH_AS(formatted(format, 1), doctest::Contains("a width or a precision of 100 or more"),
                          Error);
   CHECK(formatted("{:.2f} of 1000", 0.125) == "0.12 of 1000");
+  CHECK(formatted("{{100}} {:.1f}", 0.5) == "{100} 0.5");
 }
 
 TEST_CASE("the interval of a mean holds the true mean in about 95 of 100 samples") {

@@ -73,6 +73,7 @@ TEST_CASE("the best span is that of the largest sum, in order and not too long")
   const Tensor first = tensor({0, 3, 1, 2}, {1, 4}), last = tensor({4, 0, 1, 3}, {1, 4});
   CHECK(best_spans(first, last).values() == std::vector<double>{1, 3});  // not 1 to 0
   CHECK(best_spans(first, last, 2).values() == std::vector<double>{3, 3});
+  CHECK(best_spans(first, last, INT64_MAX).values() == best_spans(first, last).values());
   const Tensor hidden = tensor({0, 3, -INFINITY, NAN}, {1, 4});
   CHECK(best_spans(hidden, hidden).values() == std::vector<double>{1, 1});
   CHECK(best_spans(full({2, 3}, -INFINITY), full({2, 3}, 0.0)).values() == std::vector<double>{0, 0, 0, 0});

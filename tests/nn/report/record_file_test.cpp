@@ -53,6 +53,8 @@ TEST_CASE("whole numbers of a record that are fractions or too large are errors"
                       std::string::npos,
                   number);
   CHECK(error(layer, "\"layer\":2147483648,").find("whole number below 2^31") != std::string::npos);
+  CHECK(error("\"maps\":[", "\"maps\":null,\"other\":[").find("null is no list") != std::string::npos);
+  CHECK(error("\"counts\":[", "\"counts\":[0,").find("elements, wanted ") != std::string::npos);
 }
 
 TEST_CASE("a report shows the cost of training next to the loss") {

@@ -4,6 +4,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <string>
+#include <utility>
+
+#include "nn/metrics/metric.h"
 
 using namespace vitrine::nn;
 using namespace vitrine::nn::report;
@@ -45,7 +49,15 @@ TEST_CASE("a difference whose interval holds 0 is none, and one pair is too few"
   CHECK(verdict({.mean = 0.1, .count = 1}) == "too few seeds");
   CHECK(interval_text({.mean = 0.1, .count = 1}, "{:.2f}") == "0.10");
   CHECK(interval_text({.mean = 0.1, .low = 0, .high = 0.25, .count = 2}, "{:.2f}") == "0.10 [0.00, 0.25]");
-  CHECK(signed_format("{:.2f} %") == "{:+.2f} %");
+  const std::pair<const char*, const char*> formats[] = {
+      {"{:.2f} %", "{:+.2f} %"}, {"{: .2f}", "{:+.2f}"},    {"{:-.2f}", "{:+.2f}"},
+      {"{:+.1f}", "{:+.1f}"},    {"{:>8.2f}", "{:>+8.2f}"}, {"{:*<8.2f}", "{:*<+8.2f}"},
+      {"{}", "{:+.4f}"},         {"{:}", "{:+}"},           {"{{:}} {:.1f}", "{{:}} {:+.1f}"},
+      {"none", "{:+.4f}"}};
+  for (const auto& [format, wanted] : formats) {
+    CHECK(signed_format(format) == wanted);
+    CHECK(formatted(signed_format(format), 0.5).find("+0.5") != std::string::npos);
+  }
 }
 
 TEST_CASE("the text has means and differences of the loss and of each metric") {

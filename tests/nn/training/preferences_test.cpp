@@ -219,6 +219,18 @@ TEST_CASE("sampled answers are kept for some updates, and the loss is β·KL −
     for (size_t t = 0; t + 1 < answers[i].answer.size(); ++t) CHECK(answers[i].answer[t] != 3);
     objective += (static_cast<double>(answers[i].answer.size()) - .5 * (now[i] - before[i])) / 6;
   }
+  // Where the reward fails, there are no answers, and the next try samples them.
+  bool fails = true;
+  const auto failing = [&](std::span<const PromptAnswer> given) {
+    check(!std::exchange(fails, false), "no reward");
+    return reward(given);
+  };
+  const Task retried = policy_gradient(policy, reference, prompts, prompts, failing, options);
+  CHECK(error_of([&] { retried.batch(0); }) == "no reward");
+  CHECK(retried.batch(0).tensors[0].values() == ids(0));
+  CHECK(task.setting.at("longest") == "4");
+  CHECK(task.setting.at("end") == "3");
+  CHECK(task.setting.at("beta") == "0.5");
   const Batch batch = task.validation()[0];
   CHECK(batch.tokens == 6);
   CHECK(task.loss(batch.tensors).item() == doctest::Approx(-objective).epsilon(1e-5));

@@ -19,11 +19,12 @@ namespace {
 struct Options {
   double lr = 1;
   int64_t width = 8;
-  std::string kind = "a", out = "x";
+  std::string kind = "a", mixer, out = "x";
   void list(OptionList& o) {
     o("lr", lr, "").above(0).below(5);
     o("width", width, "").at_least(1);
     o("kind", kind, "").one_of({"a", "b"});
+    o("mixer", mixer, "");
     o("out", out, "").decides(Role::files);
   }
 };
@@ -31,7 +32,7 @@ struct Options {
 std::vector<SearchAxis> axes(const std::vector<std::string>& words) {
   Options s;
   OptionList list = options_of(s);
-  return parse_search_axes(words, list);
+  return parse_search_axes(words, {"softcap"}, list);
 }
 
 }  // namespace
@@ -43,11 +44,15 @@ TEST_CASE("axes are lists or ranges of options, and a wrong one is an error that
   CHECK((parsed[1].logarithmic && !parsed[1].whole && parsed[1].low == 1e-3 && parsed[1].high == 1));
   CHECK((!parsed[2].logarithmic && parsed[2].whole));
   CHECK(axes({"lr=1e-2"})[0].values == std::vector<std::string>{"0.01"});
+  CHECK(axes({"mixer=a", "b+softcap=20", "softcap=3"})[0].values ==
+        std::vector<std::string>{"a", "b+softcap=20", "softcap=3"});
   const std::pair<std::vector<std::string>, const char*> mistakes[] = {
       {{}, "there is nothing to search"},
       {{"0.1"}, "wanted OPTION=VALUE,VALUE or OPTION=LOW..HIGH"},
       {{"lr=0.1..1", "2"}, "wanted OPTION=VALUE,VALUE or OPTION=LOW..HIGH"},
       {{"lrr=1"}, "there is no option lrr; did you mean lr?"},
+      {{"mixer=a", "lrr=1"}, "there is no option lrr; did you mean lr?"},
+      {{"softcap=1"}, "there is no option softcap"},
       {{"lr=1", "lr=2"}, "--over names lr twice"},
       {{"lr=2..1"}, "the range is 2..1, wanted LOW..HIGH"},
       {{"lr=a..1"}, "the range is a..1, wanted LOW..HIGH"},

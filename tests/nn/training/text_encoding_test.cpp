@@ -182,6 +182,14 @@ TEST_CASE("the loss of vectors is InfoNCE with the temperature, and its metrics 
     CHECK(task.metrics[1].of_batch(batch.tensors).sum > 0);
     CHECK(task.metrics[2].of_batch(batch.tensors).sum < 0);
     CHECK_FALSE(task.metrics[1].more_is_better);
+    // Batches count by their texts and by their pairs, so one of a single text has no uniformity.
+    const double texts = static_cast<double>(batch.tensors[0].size(0));
+    CHECK(task.metrics[1].of_batch(batch.tensors).weight == texts);
+    CHECK(task.metrics[2].of_batch(batch.tensors).weight == texts * (texts - 1));
+    std::vector<Tensor> one;
+    for (const Tensor& x : batch.tensors) one.push_back(slice(x, 0, 0, 1));
+    CHECK(task.metrics[1].of_batch(one).weight == 1);
+    CHECK(task.metrics[2].of_batch(one).weight == 0);
   }
   const Task task = text_vectors(model, same(batch), 0.5);
   const auto report =
