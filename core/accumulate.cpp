@@ -117,7 +117,7 @@ void Tape::finish_sums(Pass& pass) {
 
 void Tape::add_to_leaves(Pass& pass) {
   for (size_t i = 0; i < pass.gradients.size(); ++i) {
-    const Slot& slot = slots_[i];
+    const Slot slot = slots_[i];  // a copy, because a hook may add slots
     if (!slot.leaf || !pass.gradients[i].defined()) continue;
     Grad grad(apply_hooks(pass, static_cast<int32_t>(i), std::move(pass.gradients[i])));
     pass.will_change(*slot.leaf);

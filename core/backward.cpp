@@ -132,7 +132,10 @@ void Tape::backward(const Tensor& loss, const Tensor& seed, Keep keep) {
         was_on_dead_tape(loss) ? "it was on one that has ended" : "no leaf or watched tensor leads to it");
   Pass pass{"backward", true, false, keep == Keep::yes, {}, {}, {}, {}, 0};
   seed_pass(pass, {loss}, {seed});
-  for (size_t i = 0; i < slots_.size(); ++i) pass.needed[i] = slots_[i].leaf != nullptr;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    pass.needed[i] = slots_[i].leaf != nullptr || !slots_[i].hooks.empty();
+    pass.wanted[i] = slots_[i].leaf == nullptr && !slots_[i].hooks.empty() && slots_[i].producer < 0;
+  }
   run(pass);
 }
 
@@ -169,8 +172,15 @@ std::vector<Tensor> Tape::gradient(const std::vector<Tensor>& ys, const std::vec
           x.defined() && !is_floating(x.dtype()) ? "only floating tensors have gradients"
                                                  : "watch() it before it is used");
   pass.gradients.resize(slots_.size());
-  for (size_t i = 0; i < xs.size(); ++i)
-    if (sums[i].defined()) pass.gradients[static_cast<size_t>(slot_of(xs[i]))] = std::move(sums[i]);
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (!sums[i].defined()) continue;
+    Tensor& sum = pass.gradients[static_cast<size_t>(slot_of(xs[i]))];
+    check(!sum.defined(), "gradient: {} is given twice, with a sum each", describe(xs[i]));
+    check(sums[i].shape() == xs[i].shape() && sums[i].dtype() == xs[i].dtype(),
+          "gradient: the sum is {} for {}, wanted the same shape and dtype", describe(sums[i]),
+          describe(xs[i]));
+    sum = std::move(sums[i]);
+  }
   seed_pass(pass, ys, seeds);
   for (const Tensor& x : xs)
     pass.needed[static_cast<size_t>(slot_of(x))] = pass.wanted[static_cast<size_t>(slot_of(x))] = true;

@@ -17,7 +17,7 @@ struct Tape::Pass {
   bool keep;
   std::vector<Tensor> gradients;  ///< by slot
   std::vector<bool> needed;       ///< by slot
-  std::vector<bool> wanted;       ///< by slot: requested from gradient()
+  std::vector<bool> wanted;       ///< by slot: requested from gradient(), or seen by hooks alone
   struct Change {
     Leaf* leaf;
     bool was_stale;

@@ -28,7 +28,9 @@ void Tape::on_gradient(const Tensor& x, std::function<Tensor(const Tensor&)> hoo
 }
 
 Tensor Tape::apply_hooks(const Pass& pass, int32_t slot, Tensor gradient) const {
-  for (const auto& hook : slots_[static_cast<size_t>(slot)].hooks) {
+  // A copy, because a hook may add others.
+  const auto hooks = slots_[static_cast<size_t>(slot)].hooks;
+  for (const auto& hook : hooks) {
     // A hook may write into the gradient. In a recorded pass the tape refuses such a write.
     if (!detail::is_owned(gradient) && (!pass.recorded || !tracks(gradient)))
       gradient = copy_as(gradient, gradient.dtype());

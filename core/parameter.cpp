@@ -12,7 +12,8 @@ Parameter::Parameter(Tensor master) : state_(std::make_shared<State>()) {
   check(
       master.dtype() == DType::float32 || master.dtype() == DType::float64 || master.dtype() == DType::dual64,
       "Parameter: the master is {}, wanted float32 or float64", describe(master));
-  state_->whole = std::move(master);
+  // Kernels of optimizers walk through its memory.
+  state_->whole = master.is_contiguous() ? std::move(master) : copy_as(master, master.dtype());
   state_->whole.requires_grad();
 }
 

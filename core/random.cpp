@@ -1,5 +1,6 @@
 #include "core/random.h"
 
+#include <cmath>
 #include <utility>
 
 #include "core/gpu/capture.h"
@@ -33,6 +34,7 @@ void manual_seed(uint64_t seed) {
 Tensor rand(const Shape& shape, DType dtype, Device device, double low, double high, Generator& generator) {
   check(is_floating(dtype), "rand: wanted a floating dtype, got {}", name(dtype));
   check(low <= high, "rand: the range [{}, {}) is empty", low, high);
+  check(std::isfinite(high - low), "rand: the range [{}, {}) has no finite length", low, high);
   Tensor y = empty(shape, dtype, device);
   VITRINE_RUN(random_uniform, y, generator.draw(y.numel()), low, high);
   return y;

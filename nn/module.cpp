@@ -118,6 +118,13 @@ std::vector<std::pair<std::string, Parameter>> Module::named_parameters() {
   return result;
 }
 
+std::vector<std::string> Module::paths_of(const Parameter& parameter) {
+  std::vector<std::string> paths;
+  for (const auto& [path, member] : Members(*this).parameters)
+    if (member->identity() == parameter.identity()) paths.push_back(path);
+  return paths;
+}
+
 std::vector<Parameter> Module::parameters() {
   std::vector<Parameter> result;
   for (auto& [path, parameter] : named_parameters()) result.push_back(parameter);
@@ -204,6 +211,10 @@ void Module::copy_from(Module& source) {
   check_same_names(to.parameters, from.parameters);
   check_same_names(to.buffers, from.buffers);
   check_same_names(to.modules, from.modules);
+  for (size_t i = 0; i < from.parameters.size(); ++i) {
+    const Shape &own = to.parameters[i].second->shape(), &given = from.parameters[i].second->shape();
+    check(own == given, "copy_from: {} is {}, in the source {}", to.parameters[i].first, own, given);
+  }
   std::map<const void*, Parameter> copies;  // one per parameter, so that ties are kept
   for (size_t i = 0; i < from.parameters.size(); ++i) {
     const Parameter& p = *from.parameters[i].second;

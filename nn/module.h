@@ -77,6 +77,8 @@ class Module {
   /// listed once, under its first name.
   std::vector<std::pair<std::string, Parameter>> named_parameters();
   std::vector<Parameter> parameters();  ///< the same without paths, as an optimizer expects them
+  /// All paths of a parameter: several if it is tied.
+  std::vector<std::string> paths_of(const Parameter& parameter);
   /// The device of the first parameter; the CPU for a module without parameters. Writes nothing, so
   /// that several threads may call it.
   Device device();

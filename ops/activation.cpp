@@ -48,7 +48,8 @@ Tensor silu(const Tensor& x) {
 }
 
 Tensor define::elu(const Tensor& x, double alpha) {
-  return where(greater(x, zeros_like(x)), x, alpha * expm1(minimum(x, 0)));
+  const Tensor zero = zeros_like(x), above = greater(x, zero);
+  return where(above, x, alpha * expm1(where(above, zero, x)));
 }
 Tensor elu(const Tensor& x, double alpha) {
   if (const auto y = through_definition({x}, [&] { return define::elu(x, alpha); })) return *y;

@@ -57,6 +57,9 @@ void check_options(const Shape& scores, const Options& o) {
         "exponential of its own");
   check(!o.allowed.defined() || o.allowed.dtype() == DType::boolean, "attention: allowed is {}, wanted bool",
         o.allowed.defined() ? name(o.allowed.dtype()) : "");
+  check(!o.bias.defined() || is_floating(o.bias.dtype()),
+        "attention: the bias is {}, wanted a floating dtype; `allowed` hides keys",
+        o.bias.defined() ? name(o.bias.dtype()) : "");
   for (auto [what, x] : {std::pair{"attention, allowed", &o.allowed}, {"attention, bias", &o.bias}})
     if (x->defined() && broadcast(what, x->shape(), scores) != scores)
       fail("{} is {}, which does not broadcast to {}", what, x->shape(), scores);
@@ -87,7 +90,7 @@ Tensor visible(const Options& o, int64_t queries, int64_t keys, Device device) {
   if (o.left < Options::kUnlimited) {
     const Tensor near = greater_equal(distance, number(-o.left));
     const Tensor key = arange(0, static_cast<double>(keys), 1, DType::int64, device);
-    restrict_to(o.first > 0 ? logical_or(near, less(key, number(o.first))) : near);
+    restrict_to(o.first > 0 ? logical_or(near, less(key, number(std::min(o.first, keys)))) : near);
   }
   if (o.right < Options::kUnlimited) restrict_to(less_equal(distance, number(o.right)));
   return seen;

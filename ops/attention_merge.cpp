@@ -50,7 +50,11 @@ AttentionOptions outside_window(const AttentionOptions& o, int64_t first, const 
 Tensor attention_with_sink(const Tensor& q, const Tensor& k, const Tensor& v, AttentionOptions options) {
   const Tensor sink = std::exchange(options.sink, Tensor());
   const auto [y, log_sum] = attention_with_log_sum_exp(q, k, v, options);
-  const Tensor share = sigmoid(log_sum - cast(reshape(sink, {-1, 1}), log_sum.dtype()));
+  // A query that sees no key reads 0, whatever the sink.
+  const Tensor none = full({}, -std::numeric_limits<double>::infinity(), log_sum.dtype(), q.device()),
+               alive = not_equal(log_sum, none);
+  const Tensor own = where(alive, log_sum, 0.0) - cast(reshape(sink, {-1, 1}), log_sum.dtype());
+  const Tensor share = where(alive, sigmoid(own), 0.0);
   return by_position(by_position(y) * unsqueeze(by_position(cast(share, y.dtype())), -1));
 }
 

@@ -1,6 +1,9 @@
 #include "ops/elementwise.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "core/creation.h"
 #include "core/record.h"
@@ -39,9 +42,26 @@ Tensor seen_as(const Tensor& x, const Shape& shape) {
 
 /// Checks that x shows no element twice: an op in place would change such an element twice.
 void check_elements_apart(const char* op, const Tensor& x) {
-  for (int axis = 0; axis < x.rank(); ++axis)
-    check(x.numel() == 0 || x.shape()[axis] == 1 || x.strides()[axis] != 0,
+  if (x.numel() == 0) return;
+  std::vector<std::pair<int64_t, int64_t>> axes;  // strides and sizes
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (x.shape()[axis] == 1) continue;
+    check(x.strides()[axis] != 0,
           "{}: x is expanded along axis {}, so that elements are one and the same; clone it first", op, axis);
+    axes.emplace_back(std::abs(x.strides()[axis]), x.shape()[axis]);
+  }
+  std::sort(axes.begin(), axes.end());
+  int64_t reach = 0;  // of the axes with smaller strides
+  for (const auto& [stride, size] : axes) {
+    check(stride > reach, "{}: rows of x overlap, so that elements are one and the same; clone it first", op);
+    reach += stride * (size - 1);
+  }
+}
+
+/// f(x), where f has a number that 16 bits would round: for these dtypes f computes in float32.
+template <class F>
+Tensor with_number(const Tensor& x, F f) {
+  return is_low_precision(x.dtype()) ? cast(f(cast(x, accumulation_dtype(x.dtype()))), x.dtype()) : f(x);
 }
 
 Tensor run_binary(Binary op, const Pair& p) {
@@ -188,7 +208,7 @@ Tensor pow(const Tensor& x, double y) {
     if (y == 1) return x;
     if (y == 0.5) return sqrt(x);
   }
-  return pow(x, scalar_like("pow", x, y));
+  return with_number(x, [y](const Tensor& z) { return pow(z, scalar_like("pow", z, y)); });
 }
 
 Tensor operator+(const Tensor& x, double y) {
@@ -201,11 +221,15 @@ Tensor operator*(const Tensor& x, double y) {
 Tensor operator-(const Tensor& x, double y) {
   return is_floating(x.dtype()) ? x + -y : sub(x, scalar_like("sub", x, y));
 }
-Tensor operator/(const Tensor& x, double y) { return div(x, scalar_like("div", floating(x), y)); }
+Tensor operator/(const Tensor& x, double y) {
+  return with_number(x, [y](const Tensor& z) { return div(z, scalar_like("div", floating(z), y)); });
+}
 Tensor operator+(double x, const Tensor& y) { return y + x; }
 Tensor operator*(double x, const Tensor& y) { return y * x; }
 Tensor operator-(double x, const Tensor& y) { return -y + x; }
-Tensor operator/(double x, const Tensor& y) { return div(scalar_like("div", floating(y), x), y); }
+Tensor operator/(double x, const Tensor& y) {
+  return with_number(y, [x](const Tensor& z) { return div(scalar_like("div", floating(z), x), z); });
+}
 Tensor operator-(const Tensor& x) { return neg(x); }
 
 void add_in_place(Tensor& x, const Tensor& y, double scale) {
@@ -217,7 +241,7 @@ void add_in_place(Tensor& x, const Tensor& y, double scale) {
       x.shared_storage() != y.shared_storage() || (x.raw() == y.raw() && x.strides() == y.strides());
   const auto scaled = [&] {
     const Tape::Pause pause;
-    return y * scale;
+    return cast(y, accumulation_dtype(y.dtype())) * scale;
   };
   VITRINE_RUN_AS("add_in_place", accumulate, x, scale != 1 ? scaled() : apart ? y : copy_as(y, y.dtype()));
 }

@@ -21,8 +21,9 @@ Tensor extreme(const char* op, const Tensor& x, const Axes& axes, KeepAxes keep,
     Tensor share;  // 1/k at each of k equal extremes; a constant
     {
       const Tape::Pause pause;
-      const Tensor chosen = cast(logical_or(equal(x, kept), is_nan(x)), x->dtype());
-      share = chosen / sum(chosen, {sorted.begin(), sorted.end()}, KeepAxes::yes);
+      // float16 counts to 65,504
+      const Tensor chosen = cast(logical_or(equal(x, kept), is_nan(x)), accumulation_dtype(x->dtype()));
+      share = cast(chosen / sum(chosen, {sorted.begin(), sorted.end()}, KeepAxes::yes), x->dtype());
     }
     return {reshape(dy, kept->shape()) * share};
   });

@@ -205,6 +205,8 @@ struct Layer {
     check(!bias0.defined() || bias0.shape() == Shape{weight0.size(0)}, "{}: the bias is {}, wanted [{}]", op,
           bias0.defined() ? bias0.shape() : Shape(), weight0.size(0));
     const DType dtype = promote(x0.dtype(), weight0.dtype());
+    check(!bias0.defined() || is_floating(dtype) || !is_floating(bias0.dtype()),
+          "{}: the bias is {} for {} products, which have no fractions", op, describe(bias0), name(dtype));
     // Sizes of 0 are allowed.
     x = cast(x0.rank() == 1 ? unsqueeze(x0, 0) : flatten(x0, 0, -2), dtype);
     weight = cast(weight0, dtype);

@@ -1,5 +1,7 @@
 #include "ops/windows.h"
 
+#include <cstdint>
+
 #include "core/error.h"
 
 namespace vitrine {
@@ -11,6 +13,12 @@ WindowAxis window_axis(std::string_view op, std::string_view axis, int64_t size,
   check(dilation >= 1, "{}: the dilation of {} is {}, wanted at least 1", op, axis, dilation);
   check(padding.before >= 0 && padding.after >= 0, "{}: the padding of {} is ({}, {}), wanted at least 0", op,
         axis, padding.before, padding.after);
+  constexpr int64_t kMost = INT64_MAX / 8;  // so that no sum below overflows
+  int64_t reach = 0;
+  check(!__builtin_mul_overflow(kernel, dilation, &reach) && reach < kMost && stride < kMost &&
+            padding.before < kMost && padding.after < kMost,
+        "{}: a number of {} is too large: kernel {}, dilation {}, stride {}, padding ({}, {})", op, axis,
+        kernel, dilation, stride, padding.before, padding.after);
   WindowAxis w{
       .size = size, .kernel = kernel, .stride = stride, .before = padding.before, .dilation = dilation};
   if (size == 0) {

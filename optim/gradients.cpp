@@ -24,11 +24,12 @@ struct Extent {
     for (int axis = 0; axis < x.rank(); ++axis) {
       const int64_t reach = (x.size(axis) - 1) * x.strides()[axis];
       (reach < 0 ? low : high) += reach;
+      is_expanded = is_expanded || (x.strides()[axis] == 0 && x.size(axis) > 1);
     }
     const auto first = reinterpret_cast<uintptr_t>(x.raw());
     begin = first + static_cast<uintptr_t>(low * x.element_size());
     end = first + static_cast<uintptr_t>(high * x.element_size());
-    is_expanded = high - low < x.numel();
+    is_expanded = is_expanded || high - low < x.numel();
   }
 };
 

@@ -135,6 +135,7 @@ void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
   batch.partners.push_back(split ? stored.rest : stored.copy);
   State& state = state_[p.identity()];
   batch.states.push_back(&state);
+  state.owner = p;
   if (state.slots.empty()) state.slots = initial_states(p);
   const DType moments = p.master_dtype() == DType::float32 ? moments_ : p.master_dtype();
   for (const auto& [slot, x] : state.slots)
@@ -148,7 +149,8 @@ void Optimizer::add(ParameterBatch& batch, const Parameter& p) {
 void Optimizer::add_gradient(ParameterBatch& batch, const Parameter& p) const {
   const Tensor g = is_capturable() ? gradient_of(p) : p.grad();
   const bool fits = g.is_contiguous() &&
-                    (g.dtype() == p.master_dtype() || (writes_partners() && g.dtype() == DType::bfloat16));
+                    (g.dtype() == p.master_dtype() ||
+                     (writes_partners() && g.dtype() == DType::bfloat16 && p.dtype() == DType::bfloat16));
   batch.g.push_back(fits ? g : copy_as(g, p.master_dtype()));
 }
 
@@ -181,6 +183,7 @@ std::vector<Optimizer::ParameterBatch> Optimizer::batches() {
       }
     }
     check_gradients(all);
+    for (const ParameterBatch& batch : all) check_ready(batch);
   } catch (...) {
     forget(all);
     throw;
@@ -259,7 +262,7 @@ void Optimizer::step(const ClipFactor& clip) {
         if (!writes_partners()) p.assign(all[i].x[k]);
       }
     } catch (...) {
-      forget(std::span(all).subspan(i + 1));
+      forget(std::span(all).subspan(i));
       throw;
     }
   }

@@ -103,6 +103,8 @@ class Optimizer {
   /// Everything that a resumed run needs: "step" and, for each parameter that has been updated, its
   /// step count "NAME/step" and its states "NAME/moment1" and so on. The key of a parameter without
   /// a name, or with the same name as another, also contains its number.
+  /// The tensors are the optimizer's own, which later steps change: a copy that is kept in memory
+  /// has to clone them.
   std::map<std::string, Tensor> state_dict() const;
   /// Missing or unexpected entries, and wrong shapes or dtypes, are one error that lists them all;
   /// nothing changes then. If no parameter has a step count, as in older checkpoints, each one gets
@@ -117,7 +119,8 @@ class Optimizer {
 
   /// The optimizer's data for one parameter.
   struct State {
-    std::map<std::string, Tensor> slots;
+    Parameter owner;  ///< lives as long as its state, so that no other parameter gets its identity
+    std::map<std::string, Tensor> slots = {};
     int64_t steps = 0;
   };
   /// Parameters of one group that have a gradient and have taken the same number of steps; all or
@@ -175,6 +178,8 @@ class Optimizer {
   };
   /// The state tensors that the rule keeps for a parameter.
   virtual std::vector<StateSlot> slots(const Parameter& p) const = 0;
+  /// Throws if the rule cannot update the batch. Called for all batches before any is updated.
+  virtual void check_ready(const ParameterBatch& /*batch*/) const {}
 
  private:
   static std::string called(const Parameter& p);

@@ -59,6 +59,7 @@ void Optimizer::set_state(const Parameter& parameter, const std::string& name, c
         called(parameter), wanted.shape, describe(values));
   detail::refuse_in_capture("set_state");
   const Tape::Pause pause;
+  state_[parameter.identity()].owner = parameter;
   auto& states = state_[parameter.identity()].slots;
   if (states.empty()) states = initial_states(parameter);
   VITRINE_RUN(copy, states.at(name), copy_to(values, states.at(name).device()));
@@ -141,7 +142,7 @@ void Optimizer::load_state_dict(const std::map<std::string, Tensor>& state) {
   const bool counted = has_counts(state);
   std::map<const void*, State> loaded;  // allocations, which can fail, come first
   for (const auto& [key, p] : keys()) {
-    State mine;
+    State mine{.owner = p};
     const auto wanted = slots(p);
     for (const StateSlot& slot : wanted)
       if (const auto found = state.find(key + "/" + slot.name); found != state.end())

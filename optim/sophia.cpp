@@ -22,20 +22,25 @@ void Sophia::add_estimates(const std::vector<Parameter>& parameters, const std::
         "Sophia: {} estimates of the Hessian for {} parameters, wanted one each", estimates.size(),
         parameters.size());
   const Tape::Pause pause;
+  for (size_t i = 0; i < parameters.size(); ++i)
+    check(estimates[i].shape() == parameters[i].shape(),
+          "Sophia: the estimate of {} is {}, wanted the shape {}",
+          parameters[i].name().empty() ? "a parameter" : parameters[i].name(), describe(estimates[i]),
+          parameters[i].shape());
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Tensor h = state(parameters[i], "hessian");
-    check(estimates[i].shape() == h.shape(), "Sophia: the estimate of {} is {}, wanted the shape {}",
-          parameters[i].name().empty() ? "a parameter" : parameters[i].name(), describe(estimates[i]),
-          h.shape());
     set_state(parameters[i], "hessian",
               options_.beta2 * h + (1 - options_.beta2) * cast(estimates[i], h.dtype()));
   }
 }
 
-void Sophia::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
+void Sophia::check_ready(const ParameterBatch& batch) const {
   check(!batch.first,
         "Sophia: there is no estimate of the Hessian yet: call add_estimates before the first step, and "
         "whenever needs_estimate() is true");
+}
+
+void Sophia::update(ParameterBatch& batch, const GroupOptions&, int64_t) {
   step_elements(batch, [this](const GroupOptions& group, int64_t) {
     return formulas::Sophia{
         .lr = group.lr, .beta1 = options_.beta1, .gamma = options_.gamma, .decay = group.weight_decay};

@@ -27,6 +27,7 @@ class Sophia : public FusedOptimizer {
 
  private:
   /// Error: no parameter of the batch has had an estimate.
+  void check_ready(const ParameterBatch& batch) const override;
   void update(ParameterBatch& batch, const GroupOptions& group, int64_t t) override;
   std::vector<StateSlot> slots(const Parameter& p) const override;
   SophiaOptions options_;

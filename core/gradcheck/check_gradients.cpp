@@ -279,7 +279,9 @@ GradientReport check_gradients(const std::function<Tensor(const std::vector<Tens
   for (size_t k = 0; k < inputs.size(); ++k) names.push_back(fmt::format("input {}", k));
   std::vector<Parameter> checked;
   for (const Parameter& p : options.parameters) {
-    if (!p.requires_grad()) continue;
+    const bool again = std::any_of(checked.begin(), checked.end(),
+                                   [&p](const Parameter& q) { return q.identity() == p.identity(); });
+    if (!p.requires_grad() || again) continue;
     names.push_back(p.name().empty() ? fmt::format("parameter {}", checked.size()) : p.name());
     all.push_back(copy_as(p.value(), p.dtype()));
     checked.push_back(p);

@@ -57,8 +57,10 @@ void Linear::adapt_to(Module& source) {
 }
 
 void quantize_linear_layers(Module& module) {
-  module.apply([](const std::string&, Module& m) {
-    if (auto* const layer = dynamic_cast<Linear*>(&m)) layer->int8 = quantize_int8(layer->weight.master());
+  module.apply([&module](const std::string&, Module& m) {
+    auto* const layer = dynamic_cast<Linear*>(&m);
+    if (layer && module.paths_of(layer->weight).size() == 1)
+      layer->int8 = quantize_int8(layer->weight.master());
   });
 }
 

@@ -1,5 +1,7 @@
 #include "nn/layers/lora.h"
 
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "core/tape.h"
@@ -24,6 +26,9 @@ int64_t add_lora(Module& module, const std::string& pattern, const LoraOptions& 
   for (const auto& [path, layer] : layers_of(module)) {
     if (!path_matches(path, pattern)) continue;
     check(!layer->lora, "add_lora: {} has a low-rank change already", path);
+    const std::vector<std::string> paths = module.paths_of(layer->weight);
+    check(paths.size() == 1, "add_lora: the weight of {} is shared ({}), so that a change cannot be merged",
+          path, fmt::join(paths, ", "));
     chosen.push_back(layer);
   }
   check(!chosen.empty(), "add_lora: no linear layer has the pattern {}", pattern);

@@ -16,8 +16,8 @@ namespace vitrine::nn {
 /// Adds a LowRank to each linear layer whose path the pattern names (path_matches): its output is
 /// x·Wᵀ + b + (alpha/r)·x·Aᵀ·Bᵀ. Returns the number of layers. The parameters are "….lora.a" and
 /// "….lora.b", with the dtype and device of the weight. Errors: no such layer, a layer that has a
-/// LowRank already, a rank beyond the sizes of a weight. A checkpoint is loaded after the same
-/// call. clone() copies the changes, too. Hu et al. 2021.
+/// LowRank already, a weight that another layer shares, a rank beyond the sizes of a weight. A
+/// checkpoint is loaded after the same call. clone() copies the changes, too. Hu et al. 2021.
 int64_t add_lora(Module& module, const std::string& pattern, const LoraOptions& options = {});
 /// W + (alpha/r)·B·A, differentiable; W itself if the layer has no LowRank.
 Tensor merged_weight(const Linear& layer);

@@ -11,7 +11,7 @@ namespace vitrine::nn {
 
 Tensor mean_over_time(const Tensor& x, const Tensor& lengths) {
   if (!lengths.defined()) return mean(x, {1});
-  const Tensor count = unsqueeze(maximum(lengths, 1), -1);
+  const Tensor count = unsqueeze(maximum(minimum(lengths, static_cast<double>(x.size(1))), 1), -1);
   return sum(zero_padding(x, lengths), {1}) / cast(count, x.dtype());
 }
 

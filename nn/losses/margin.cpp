@@ -29,10 +29,12 @@ Tensor margin_softmax(const Tensor& x, const Tensor& w, const Tensor& targets, c
         "margin_softmax: x is {} and w is {}, wanted [N, C] and [classes, C]", x.shape(), w.shape());
   check(o.kind == Margin::am_softmax || (o.margin >= 0 && o.margin < std::numbers::pi),
         "margin_softmax: the margin of arcface is {}, wanted an angle in [0, π)", o.margin);
-  const Tensor cosine = matmul(l2_normalize(x), transpose(l2_normalize(w)));
+  // In float16 a cosine near 1 rounds to 1, where the derivative of the sine is infinite.
+  const Tensor rounded = matmul(l2_normalize(x), transpose(l2_normalize(w))),
+               cosine = cast(rounded, accumulation_dtype(rounded.dtype()));
   const Tensor target = o.kind == Margin::arcface ? turned(cosine, o.margin) : cosine - o.margin;
   const Tensor chosen = one_hot(targets, cosine.size(1), cosine.dtype());
-  return cross_entropy(o.scale * (chosen * target + (1 - chosen) * cosine), targets);
+  return cast(cross_entropy(o.scale * (chosen * target + (1 - chosen) * cosine), targets), rounded.dtype());
 }
 
 }  // namespace vitrine::nn

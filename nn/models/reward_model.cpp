@@ -19,6 +19,10 @@ Tensor RewardModel::forward(const Tensor& ids, const Tensor& lengths) const {
   if (lengths.defined()) {
     check(lengths.shape() == Shape{batch} && lengths.dtype() == DType::int64,
           "RewardModel: the lengths are {}, wanted int64 [{}]", describe(lengths), batch);
+    if (lengths.device().is_cpu())
+      for (const double length : lengths.values())
+        check(length >= 1 && length <= static_cast<double>(time),
+              "RewardModel: a length is {}, wanted 1 to {}", length, time);
     const Tensor row =
         arange(0, static_cast<double>(batch * time), static_cast<double>(time), DType::int64, ids.device());
     last = index_select(reshape(features, {batch * time, -1}), 0, row + lengths - 1.0);

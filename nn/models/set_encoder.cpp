@@ -9,7 +9,7 @@ namespace {
 
 const MixerOptions& without_order(const StackOptions& options) {
   const MixerOptions& mixer = options.block.mixer;
-  check(!brings_positions(mixer),
+  check(!depends_on_order(mixer),
         "SetEncoder: the mixer {} depends on the order of the items, and a set has none", mixer.name);
   return mixer;
 }

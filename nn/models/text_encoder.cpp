@@ -28,6 +28,13 @@ void validate(const TextEncoderOptions& o) {
         name_of(o.stack.block.activation));
 }
 
+/// The prompt's vectors are keys as well.
+StackOptions with_prompt(const TextEncoderOptions& o) {
+  StackOptions stack = o.stack;
+  stack.block.mixer.context += o.prompt;
+  return stack;
+}
+
 std::unique_ptr<Norm> make_norm(bool wanted, const BlockOptions& o) {
   return wanted ? std::make_unique<Norm>(o.mixer.width, o.norm, o.norm_epsilon) : nullptr;
 }
@@ -48,7 +55,7 @@ TextEncoder::TextEncoder(const TextEncoderOptions& o)
       embedding_norm(make_norm(o.embedding_norm, o.stack.block)),
       dropout(o.stack.block.dropout),
       prompt(o.prompt > 0 ? std::make_unique<MemoryTokens>(o.prompt, sizes(o).width) : nullptr),
-      encoder(o.stack),
+      encoder(with_prompt(o)),
       transform(make_linear(o.output_transform, sizes(o).width, sizes(o).width)),
       transform_norm(make_norm(o.output_transform, o.stack.block)),
       output_bias(o.output_transform ? constant({o.vocabulary}, 0) : Parameter()),
@@ -72,9 +79,9 @@ Tensor TextEncoder::features(const Tensor& ids, const StackCall& call, const Ten
   {
     const ModuleScope scope("tokens");
     x = tokens.forward(ids);
-    if (options_.positions == Positions::learned) x = x + rows_at(positions, 0, time, {});
+    if (options_.positions == Positions::learned) x = x + rows_at(positions, 0, time, call.padding);
     if (options_.positions == Positions::sinusoidal)
-      x = x + sinusoidal_rows(sizes(options_).width, 0, time, {}, x);
+      x = x + sinusoidal_rows(sizes(options_).width, 0, time, call.padding, x);
     if (segments) x = x + segments->forward(kinds.defined() ? kinds : zeros_like(ids));
     if (embedding_norm) x = embedding_norm->forward(x);
     x = dropout.forward(x);

@@ -1,5 +1,7 @@
 // BERT (Devlin et al. 2019): learned positions and segments, a norm after each sum, and heads for
 // masked tokens and for classes of texts.
+#include <algorithm>
+
 #include "nn/pretrained/kinds.h"
 
 namespace vitrine::nn {
@@ -27,6 +29,12 @@ std::string class_layer(const TextEncoderOptions& o) {
 /// sentence follows the other. A head that the architecture has is part of the model, so that its
 /// tensors must be there.
 void heads_of(const HasTensor& has, const std::string& named, TextEncoderOptions& o) {
+  const std::vector<std::string> known = {"", "BertModel", "BertForMaskedLM", "BertForPreTraining",
+                                          "BertForSequenceClassification"};
+  check(std::find(known.begin(), known.end(), named) != known.end(),
+        "config.json: the architecture is {}, wanted BertModel, BertForMaskedLM, BertForPreTraining or "
+        "BertForSequenceClassification",
+        named);
   const bool of_both = named == "BertForPreTraining";
   o.output_transform = of_both || named == "BertForMaskedLM" || has("cls.predictions.transform.dense.weight");
   if (o.output_transform) o.classes = 2;

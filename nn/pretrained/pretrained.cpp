@@ -125,7 +125,13 @@ void save(Module& model, Options options, const PretrainedKind<Options>& kind, c
   check_same(options, config, kind, rows);
 
   std::map<std::string, Parameter> parameters;
-  for (auto& [path, parameter] : model.named_parameters()) parameters.emplace(path, parameter);
+  for (auto& [path, parameter] : model.named_parameters()) {
+    check(std::any_of(rows.begin(), rows.end(),
+                      [&, &ours = path](const WeightRow& row) { return row.ours == ours; }),
+          "save_pretrained: such a file has no place for the parameter {}{}", path,
+          path.find(".lora.") == path.npos ? "" : "; merge_lora joins low-rank changes with their weights");
+    parameters.emplace(path, parameter);
+  }
   const Tape::Pause pause;
   LateTensors tensors;
   for (const WeightRow& row : rows)

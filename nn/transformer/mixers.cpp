@@ -134,4 +134,13 @@ bool brings_positions(const MixerOptions& o) {
   return name.base->positions || brings_positions(name.parts, {o.heads, o.width / o.heads, o.context});
 }
 
+bool depends_on_order(const MixerOptions& o) {
+  const MixerName name = parse_mixer(o.name);
+  const AttentionSizes sizes{o.heads, o.width / o.heads, o.context};
+  return name.base->positions || name.base->order ||
+         std::any_of(name.parts.parts.begin(), name.parts.parts.end(), [&](const PartChoice& part) {
+           return shares_positions(*part.row, *part.row->make(sizes, part.values));
+         });
+}
+
 }  // namespace vitrine::nn

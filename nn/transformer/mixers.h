@@ -21,6 +21,7 @@ struct MixerRow {
   std::string source = {};         ///< the paper
   std::vector<Stage> stages = {};  ///< the stages whose parts it accepts
   bool positions = false;          ///< the mixer itself depends on positions
+  bool order = false;              ///< without positions, too, it depends on the order
   bool causal = true;              ///< it can hide the positions after a query
   bool padding = true;             ///< it can hide keys, as in a batch of texts of other lengths
   /// The name, with options if needed, under which time and memory grow linearly with the length.
@@ -68,5 +69,7 @@ std::string mixer_help();
 std::string cross_attention_of(const MixerOptions& options);
 /// True if the mixer itself depends on positions, so that a model adds no position embedding.
 bool brings_positions(const MixerOptions& options);
+/// True if another order of the positions changes more than the order of the results.
+bool depends_on_order(const MixerOptions& options);
 
 }  // namespace vitrine::nn

@@ -112,7 +112,7 @@ Tensor BlockStack::forward(const Tensor& x, const StackCall& given) const {
   if (given.traces) given.traces->resize(blocks.size());
   StackCall call = given;
   call.mask = after_padding(given.mask, given.padding, x.size(0), (state ? state->length() : 0) + x.size(1));
-  call.mask.causal = options_.block.mixer.causal;
+  call.mask.causal = given.mask.causal || options_.block.mixer.causal;
   const Tensor y = universal             ? one_block(x, call)
                    : options_.reversible ? two_streams(x, call, state)
                                          : one_stream(x, call, state);

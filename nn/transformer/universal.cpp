@@ -42,7 +42,7 @@ Halted UniversalTransformer::forward(const Tensor& x, const MixerCall& call,
   const int64_t past = state ? state->length() : 0;
   if (traces) traces->clear();
   MixerCall own = call;
-  own.mask.causal = options_.block.mixer.causal;
+  own.mask.causal = call.mask.causal || options_.block.mixer.causal;
   Tensor last;
   int64_t taken = 0;
   const auto step = [&](const Tensor& s, int64_t n) {

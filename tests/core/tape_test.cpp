@@ -251,6 +251,39 @@ TEST_CASE("hooks see and change a gradient once it is complete") {
   CHECK(x.grad().values() == Values{150, 150});
 }
 
+TEST_CASE("hooks are called also on the way to no leaf, and may add slots to the tape") {
+  const Tensor w = test::leaf({2, 5}), x = tensor({3, 4}, DType::float64);
+  Tape tape;
+  tape.watch(x);
+  std::vector<Values> seen;
+  const auto note = [&](const Tensor& g) {
+    seen.push_back(g.values());
+    return Tensor();
+  };
+  const Tensor twice = x * 2;
+  tape.on_gradient(x, note);
+  tape.on_gradient(twice, note);
+  tape.on_gradient(w, [&](const Tensor&) {
+    for (int i = 0; i < 5000; ++i) tape.watch(ones({1}, DType::float64));
+    return Tensor();
+  });
+  tape.backward(sum(twice * w));
+  CHECK(seen == std::vector<Values>{{2, 5}, {4, 10}});
+  CHECK(w.grad().values() == Values{6, 8});
+}
+
+TEST_CASE("sums to which gradient() adds are one for each tensor, of its shape and dtype") {
+  const Tensor x = test::leaf({1, 2}), seed = ones({2}, DType::float64),
+               sum_of = full({2}, 10, DType::float64);
+  Tape tape;
+  const Tensor y = x * 2;
+  CHECK_THROWS_WITH_AS(tape.gradient({y}, {x, x}, {seed}, {sum_of, sum_of}),
+                       doctest::Contains("is given twice"), Error);
+  CHECK_THROWS_WITH_AS(tape.gradient({y}, {x}, {seed}, {full({2}, 10, DType::float32)}),
+                       doctest::Contains("wanted the same shape and dtype"), Error);
+  CHECK(tape.gradient({y}, {x}, {seed}, {sum_of})[0].values() == Values{12, 12});
+}
+
 TEST_CASE("anomaly mode names the first op that is not finite, and its place in the model") {
   const Tensor x = test::leaf({0, 1});
   const ModuleScope scope("blocks.3");

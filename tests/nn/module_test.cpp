@@ -205,6 +205,9 @@ TEST_CASE("every layer can be cloned") {
 TEST_CASE("copying between modules of different structure is refused") {
   Linear with(2, 2), without(2, 2, Bias::no);
   CHECK(contains(message([&] { with.copy_from(without); }), "bias, the source has nothing"));
+  Linear wide(3, 2);
+  CHECK(contains(message([&] { with.copy_from(wide); }), "weight is [2, 2], in the source [2, 3]"));
+  CHECK(with.weight.shape() == Shape{2, 2});
 }
 
 TEST_CASE("members are listed under their paths, tied ones once") {

@@ -12,6 +12,7 @@
 #include "ops/additive_scores.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
+#include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/ops/attention_inputs.h"
 #include "tests/spec/spec.h"
@@ -254,6 +255,21 @@ TEST_CASE("a query that sees nothing gives 0 and has gradient 0") {
     for (const Tensor& t : result)
       for (const double e : t.values()) CHECK(std::isfinite(e));
   }
+}
+
+TEST_CASE("a query that sees nothing gives 0 next to a sink of −∞, too") {
+  const Tensor q = ones({1, 1, 2, 4}, DType::float64);
+  AttentionOptions o;
+  o.sink = full({1}, -INFINITY, DType::float64);
+  o.allowed = tensor({1, 0}, {2, 1}, DType::boolean);
+  Tape tape;
+  tape.watch(q);
+  const Tensor y = attention(q, q, q, o);
+  CHECK(y.values() == std::vector<double>{1, 1, 1, 1, 0, 0, 0, 0});
+  CHECK(all(is_finite(tape.gradient(sum(y), {q})[0])).item() == 1);
+  o.sink = o.allowed = {}, o.bias = tensor({1, 0}, {1, 2}, DType::boolean);
+  CHECK_THROWS_WITH_AS(attention(q, q, q, o), doctest::Contains("the bias is bool, wanted a floating dtype"),
+                       Error);
 }
 
 TEST_CASE("LASER: bounds, shift, and one key") {

@@ -166,6 +166,13 @@ TEST_CASE("a causal convolution continued from its state is the whole convolutio
   }
 }
 
+TEST_CASE("numbers so large that sums of them overflow are errors") {
+  const Tensor x = ones({1, 1, 8}, DType::float32), w = ones({1, 1, 9}, DType::float32);
+  for (const Conv1dOptions& o :
+       {Conv1dOptions{.dilation = int64_t{1} << 61}, Conv1dOptions{.padding = int64_t{1} << 62}})
+    CHECK_THROWS_WITH_AS(conv1d(x, w, {}, o), doctest::Contains("is too large"), Error);
+}
+
 TEST_CASE("errors name the op, what was wanted and what came") {
   const Tensor x = zeros({2, 4, 5, 6}), weight = zeros({6, 4, 3, 3});
   const auto message = [&](const Tensor& w, const Tensor& bias, const Conv2dOptions& o) {

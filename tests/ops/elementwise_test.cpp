@@ -10,9 +10,11 @@
 #include "core/gradcheck/dual.h"
 #include "core/tape.h"
 #include "core/tensor_kernels.h"
+#include "ops/activation.h"
 #include "ops/index.h"
 #include "ops/join.h"
 #include "ops/reduce.h"
+#include "ops/toeplitz.h"
 #include "ops/view.h"
 #include "tests/ops/reference.h"
 
@@ -148,6 +150,36 @@ TEST_CASE("kernels that write into strided memory reach every element once, and 
       for (double v : elements(x)) want.insert(want.end(), {7, v + 0.5});
       CHECK(vitrine::distance(elements(whole), want, 1e-3) <= epsilon(dtype));
     }
+}
+
+TEST_CASE("a number keeps its digits next to 16-bit tensors") {
+  const auto half = [](double x) { return tensor({x}, DType::float16); };
+  CHECK((half(60000) / 100000.).item() == doctest::Approx(.6).epsilon(1e-3));
+  CHECK((1e5 / half(1000)).item() == doctest::Approx(100).epsilon(1e-3));
+  CHECK((half(6e-5) / 2e-8).item() == doctest::Approx(3000).epsilon(1e-3));
+  CHECK(pow(tensor({1000}, DType::bfloat16), 2.2).item() == doctest::Approx(3.981e6).epsilon(4e-3));
+  Tensor x = zeros({2}, DType::float32);
+  add_in_place(x, ones({2}, DType::float16), 1e-8);
+  CHECK(x.values()[1] == doctest::Approx(1e-8));
+}
+
+TEST_CASE("elu has the slope 1 at 0, on a tape of every order") {
+  for (const int order : {1, 2}) {
+    Tape tape({.order = order});
+    const Tensor x = tape.watch(zeros({1}, DType::float64));
+    CHECK(tape.gradient(sum(elu(x)), {x}, Keep::yes)[0].item() == 1);
+  }
+}
+
+TEST_CASE("in place, a view whose rows overlap is refused") {
+  const Tensor x = zeros({4}, DType::float32);
+  Tensor t = toeplitz(x, 2);
+  CHECK_THROWS_WITH_AS(add_in_place(t, ones(t.shape(), DType::float32)),
+                       doctest::Contains("rows of x overlap"), Error);
+  CHECK_THROWS_WITH_AS(scale_in_place(t, 2), doctest::Contains("rows of x overlap"), Error);
+  Tensor apart = transpose(slice(zeros({3, 4, 5}, DType::float32), 1, 1, 3), 0, 2);
+  add_in_place(apart, ones(apart.shape(), DType::float32));
+  CHECK(sum(apart).item() == 30);
 }
 
 TEST_CASE("adding another view of the same memory in place adds what was there before") {

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/creation.h"
+#include "core/tape.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "tests/ops/reference.h"
@@ -164,6 +166,14 @@ TEST_CASE("cumsum runs either way, with or without the element itself") {
   const Tensor ones_32 = full({100000}, 0.1, DType::float32);
   CHECK(cumsum(ones_32, 0).values().back() ==
         doctest::Approx(100000 * static_cast<double>(0.1f)).epsilon(1e-7));
+}
+
+TEST_CASE("a maximum that more elements share than float16 counts has a gradient of sum 1") {
+  const Tensor x = zeros({70000}, DType::float16);
+  Tape tape;
+  tape.watch(x);
+  const Tensor g = cast(tape.gradient(max(x), {x})[0], DType::float64);
+  CHECK(sum(g).item() == doctest::Approx(1).epsilon(.01));
 }
 
 TEST_CASE("argmax and argmin give the first extreme, or the first NaN") {

@@ -11,6 +11,7 @@
 #include "core/tensor_kernels.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
+#include "ops/view.h"
 #include "optim/by_name.h"
 #include "optim/optimizers.h"
 #include "tests/optim/rules.h"
@@ -229,6 +230,53 @@ TEST_CASE("a step after a failed backward is refused until the gradients are cle
   o.zero_grad();
   p.master().set_grad(zeros_like(p.master()));
   CHECK_NOTHROW(o.step());
+}
+
+TEST_CASE("a parameter that is made of a view has memory of its own") {
+  const auto numbers = [](double end, const Shape& shape) {
+    return reshape(arange(0, end, 1, DType::float32), shape);
+  };
+  Parameter turned(transpose(zeros({2, 3}, DType::float32)));
+  turned.value().set_grad(numbers(6, {3, 2}));
+  Sgd({turned}, {.lr = 1}).step();
+  CHECK(turned.value().values() == std::vector<double>{0, -1, -2, -3, -4, -5});
+  const Tensor whole = full({2, 3}, 7, DType::float32);
+  Parameter column(slice(whole, 1, 0, 1));
+  column.value().set_grad(ones({2, 1}, DType::float32));
+  Sgd({column}, {.lr = 1}).step();
+  CHECK(column.value().values() == std::vector<double>{6, 6});
+  CHECK(whole.values() == std::vector<double>(6, 7));
+}
+
+TEST_CASE("a parameter that replaces another has a state of its own") {
+  auto old = std::make_unique<Parameter>(ones({4}, DType::float32));
+  Sgd o({*old}, {.lr = 1, .momentum = .5});
+  const auto step = [&](const Parameter& p) {
+    p.value().set_grad(ones(p.shape(), DType::float32));
+    o.step();
+  };
+  step(*old);
+  o.groups().clear();
+  old.reset();
+  for (int i = 0; i < 20; ++i) {  // one of them would get the memory of the old one
+    Parameter fresh(ones({40}, DType::float32));
+    CHECK(o.steps(fresh) == 0);
+    o.add_group({{fresh}, {.lr = 1}});
+    step(fresh);
+    CHECK(fresh.value().values() == std::vector<double>(40, 0));
+    o.groups().clear();
+  }
+}
+
+TEST_CASE("a float32 model takes the gradients that it had in bfloat16") {
+  Parameter p(ones({2}, DType::float32));
+  p.to(DType::bfloat16);
+  p.gradients_in(DType::bfloat16);
+  Tape tape;
+  tape.backward(sum(p.value() * 2));
+  p.to(DType::float32);
+  Sgd({p}, {.lr = .25}).step();
+  CHECK(p.value().values() == std::vector<double>{.5, .5});
 }
 
 TEST_CASE("bad settings and states are refused with a reason") {

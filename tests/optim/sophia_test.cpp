@@ -59,7 +59,8 @@ TEST_CASE("Sophia takes estimates in time, clips, and continues after a checkpoi
   const Parameter p(tensor({1, 1}, DType::float64));
   Sophia sophia({p}, {.lr = 0.1, .gamma = 1, .every = 2});
   p.master().set_grad(tensor({1, 1}, DType::float64));
-  CHECK_THROWS_WITH_AS(sophia.step(), doctest::Contains("no estimate of the Hessian yet"), Error);
+  for (int i = 0; i < 2; ++i)  // the second time, too
+    CHECK_THROWS_WITH_AS(sophia.step(), doctest::Contains("no estimate of the Hessian yet"), Error);
   CHECK(p.value().values() == std::vector<double>{1, 1});
   CHECK(sophia.needs_estimate());
   sophia.add_estimates({p}, {tensor({1e6, -1}, DType::float64)});

@@ -102,6 +102,19 @@ TEST_CASE("smooth functions that are made of halves have their slopes at 0, by t
     }
 }
 
+TEST_CASE("a parameter that is listed twice is checked once, and stays as it was") {
+  Parameter w(tensor({1, 2}, DType::float64));
+  const Parameter again = w;
+  const Tensor x = tensor({3, 4}, DType::float64);
+  GradientCheckOptions options;
+  options.parameters = {w, again};
+  const auto r = check_gradients([&](Xs v) { return sum(v[0] * w.value()); }, {x}, options);
+  CHECK_MESSAGE(r.passed, to_string(r));
+  CHECK(r.inputs.size() == 2);
+  CHECK(w.value().values() == std::vector<double>{1, 2});
+  CHECK(w.requires_grad());
+}
+
 TEST_CASE("functions that are straight, steep, tiny, huge or empty pass") {
   const Tensor x = test::positive({5});
   const auto passes = [](const Function& f, const Tensor& at) {

@@ -100,6 +100,16 @@ TEST_CASE("the margin loss of a vector on its class has finite gradients") {
   CHECK(all(is_finite(tape.gradient(loss, {unit}).at(0))).item() == 1);
 }
 
+TEST_CASE("the margin loss of 16-bit vectors near their classes has finite gradients") {
+  const Tensor x = cast(tensor({3, 0, 1, 2}, {2, 2}, DType::float32), DType::float16),
+               w = cast(eye(2), DType::float16);
+  Tape tape;
+  tape.watch(x);
+  const Tensor loss = margin_softmax(x, w, targets({0, 1}), {.kind = Margin::arcface, .margin = 0.3});
+  CHECK(loss.dtype() == DType::float16);
+  CHECK(all(is_finite(tape.gradient(loss, {x}).at(0))).item() == 1);
+}
+
 TEST_CASE(
     "LASER as an output layer: between the values, log-softmax for the identity, finite for large values") {
   const Tensor logits = test::normal({2, 3, 4}, 8), v = test::normal({4, 5}, 2);

@@ -197,8 +197,28 @@ TEST_CASE("a prompt comes before the text: all tokens see it, and padding still 
                          doctest::Contains("a prompt and padding before the text"), Error);
   }
   TextEncoderOptions options = tiny();
+  options.prompt = 2, options.stack.block.mixer.name = "linformer";
+  CHECK(TextEncoder(options).features(random_ids({1, 6}, 7, 1)).size(1) == 6);  // as long as the context
+  options = tiny();
   options.prompt = -1;
   CHECK_THROWS_WITH_AS(TextEncoder{options}, doctest::Contains("the prompt has -1 vectors"), Error);
+}
+
+TEST_CASE("padding before a text moves its positions, and a causal mask hides what follows") {
+  for (const Positions positions : {Positions::learned, Positions::sinusoidal}) {
+    TextEncoderOptions options = tiny();
+    options.positions = positions;
+    TextEncoder model(options);
+    model.to(DType::float64);
+    model.eval();
+    const Tensor ids = random_ids({1, 3}, 7, 1);
+    const Tensor later = concat({zeros({1, 2}, DType::int64), ids}, 1);
+    const Tensor padded = model.features(later, {.padding = tensor(std::vector<int64_t>{2}, {1})});
+    CHECK(test::largest_difference(slice(padded, 1, 2, 5), model.features(ids)) <= 1e-12);
+    const StackCall causal{.mask = {.causal = true}};
+    CHECK(test::largest_difference(slice(model.features(ids, causal), 1, 0, 2),
+                                   model.features(slice(ids, 1, 0, 2), causal)) <= 1e-12);
+  }
 }
 
 TEST_CASE("the gradients of encoders agree with differences") {
@@ -319,7 +339,7 @@ TEST_CASE("what encoders cannot do is refused with a reason") {
                        "TextEncoder: there are no segments", Error);
   plain.vocabulary = 0;
   CHECK_THROWS_WITH_AS(TextEncoder{plain}, doctest::Contains("the vocabulary is 0"), Error);
-  for (const char* name : {"rotary", "gru"})
+  for (const char* name : {"rotary", "gru", "window=2", "learned_mask", "linformer", "lsh"})
     CHECK_THROWS_WITH_AS(SetEncoder(3, {.block = {.mixer = {.name = name}}}),
                          doctest::Contains("depends on the order of the items"), Error);
   CHECK_THROWS_WITH_AS(VisionTransformer({.height = 28, .width = 28, .patch = 5}),

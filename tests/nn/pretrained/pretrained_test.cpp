@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "nn/layers/lora.h"
 #include "nn/text/read_text.h"
 #include "nn/training/checkpoint.h"
 #include "tests/data.h"
@@ -364,6 +365,13 @@ TEST_CASE("a model that no kind can express is not saved, and the error names th
   VisionTransformerOptions image = vit();
   image.height = 12;
   has(save_error<VisionTransformer>(image), "the model is no vit: ");
+  image = vit(), image.stack.reversible = true;
+  has(save_error<VisionTransformer>(image), "reversible is yes, wanted no");
+  image = vit(), image.stack.universal = true;
+  has(save_error<VisionTransformer>(image), "universal is yes, wanted no");
+  Gpt changed(gpt2());
+  add_lora(changed, "blocks.*.attention.**");
+  has(error_of([&] { save_pretrained(changed, "x", {}); }), "merge_lora joins low-rank changes");
   Gpt model(gpt2());
   has(error_of([&] { save_pretrained(model, "x", {.dtype = DType::int64}); }), "the dtype is int64");
 }

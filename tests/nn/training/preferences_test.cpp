@@ -159,6 +159,10 @@ TEST_CASE("a reward model learns rewards up to a constant, and orders answers") 
   CHECK_MESSAGE(report.passed, to_string(report));
   CHECK(error_of([&] { judge.forward(ids, full({3}, 1, DType::int64)); }).find("wanted int64 [2]") !=
         std::string::npos);
+  for (const int64_t wrong : {0, 3})
+    CHECK(error_of([&] {
+            judge.forward(ids, index_tensor(Ids{2, wrong}, {2}));
+          }).find("wanted 1 to 2") != std::string::npos);
 }
 
 TEST_CASE("the policy gradient finds the best policy; without the KL penalty it drifts away") {
