@@ -1,5 +1,5 @@
-// A sliding window: a query sees its own position and the W − 1 before it. Where later positions are
-// not hidden, as in an encoder, it also sees the W − 1 after it.
+// A sliding window: a query sees its own position and the W − 1 before it. Where later positions
+// are not hidden, as in an encoder, it also sees the W − 1 after it.
 #include <algorithm>
 
 #include "nn/attention/parts/rows.h"

@@ -142,7 +142,8 @@ TEST_CASE("a window is the mask's window, folded into the fused op, and the narr
   };
   check_equal(of(attention, {.causal = true}), of(plain, {.causal = true, .left = 2}));
   check_equal(of(attention, {.causal = true, .left = 1}), of(plain, {.causal = true, .left = 1}));
-  check_equal(of(attention, {}), of(plain, {.left = 2, .right = 2}));  // an encoder looks to both sides
+  // An encoder looks to both sides.
+  check_equal(of(attention, {}), of(plain, {.left = 2, .right = 2}));
   check_equal(of(attention, {.right = 1}), of(plain, {.left = 2, .right = 1}));
   CHECK_THROWS_WITH_AS(parse_attention("window=0.5"),
                        doctest::Contains("width is 0.5, wanted a whole number from 1 on"), Error);

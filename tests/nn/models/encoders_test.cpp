@@ -198,7 +198,8 @@ TEST_CASE("a prompt comes before the text: all tokens see it, and padding still 
   }
   TextEncoderOptions options = tiny();
   options.prompt = 2, options.stack.block.mixer.name = "linformer";
-  CHECK(TextEncoder(options).features(random_ids({1, 6}, 7, 1)).size(1) == 6);  // as long as the context
+  // A text as long as the context
+  CHECK(TextEncoder(options).features(random_ids({1, 6}, 7, 1)).size(1) == 6);
   options = tiny();
   options.prompt = -1;
   CHECK_THROWS_WITH_AS(TextEncoder{options}, doctest::Contains("the prompt has -1 vectors"), Error);

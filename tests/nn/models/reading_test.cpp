@@ -56,7 +56,8 @@ TEST_CASE("mean and maximum over time leave padding out, and rows without positi
   const Tensor x = tensor({-3, -1, NAN, -2, -5, -4, NAN, NAN, NAN}, {3, 3, 1}, DType::float64);
   const Tensor lengths = numbers({2, 3, 0}, {3});
   CHECK(mean_over_time(x, lengths).values() == std::vector<double>{-2, -11.0 / 3, 0});
-  CHECK(mean_over_time(ones({1, 2, 1}), numbers({4}, {1})).item() == 1);  // beyond the last position
+  // A length beyond the last position
+  CHECK(mean_over_time(ones({1, 2, 1}), numbers({4}, {1})).item() == 1);
   CHECK(max_over_time(x, lengths).values() == std::vector<double>{-1, -2, 0});
   CHECK(max_over_time(slice(x, 0, 1, 2)).item() == -2);
   CHECK(visible_positions(lengths, 3).values() == std::vector<double>{1, 1, 0, 1, 1, 1, 0, 0, 0});
