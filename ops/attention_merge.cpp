@@ -64,6 +64,12 @@ bool shows_first_keys(const AttentionForm& form, int64_t keys) {
 
 AttentionResult attention_with_first_keys(const Tensor& q, const Tensor& k, const Tensor& v,
                                           const AttentionOptions& o) {
+  // LASER's results are merged by their exponentials, which the rounding to 16 bits would change.
+  if (o.read != AttentionRead::mean && is_low_precision(q.dtype())) {
+    const auto wide = [](const Tensor& x) { return cast(x, accumulation_dtype(x.dtype())); };
+    const auto [y, log_sum] = attention_with_first_keys(wide(q), wide(k), wide(v), o);
+    return {by_position(cast(by_position(y), v.dtype())), log_sum};
+  }
   const int64_t first = std::min(o.first, k.size(2));
   AttentionOptions window = o;
   window.first = 0;

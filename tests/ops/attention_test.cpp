@@ -120,6 +120,20 @@ TEST_CASE("a window that shows the first keys is a mask of these pairs, with eve
       }
 }
 
+TEST_CASE("LASER of a window with first keys merges 16-bit values that are near each other") {
+  const auto gradient = [](DType dtype) {
+    const Tensor q = zeros({1, 1, 1, 1}, dtype), k = zeros({1, 1, 4, 1}, dtype),
+                 v = cast(tensor({100, 100.5, 100, 101}, {1, 1, 4, 1}, DType::float64), dtype);
+    AttentionOptions o;
+    o.read = AttentionRead::laser, o.left = 1, o.first = 2;
+    Tape tape;
+    tape.watch(v);
+    return tape.gradient(sum(attention(q, k, v, o)), {v})[0];
+  };
+  const auto exact = gradient(DType::float64).values(), low = gradient(DType::bfloat16).values();
+  for (size_t i = 0; i < exact.size(); ++i) CHECK(low[i] == doctest::Approx(exact[i]).epsilon(.01));
+}
+
 TEST_CASE("float32 in several blocks stays near float64") {
   AttentionOptions o;
   o.causal = true;
