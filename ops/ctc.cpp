@@ -37,7 +37,13 @@ struct Alignment {
     target_lengths = lengths("target_lengths", o.target_lengths, labels, logits.device());
     const Tensor positions = arange(0, static_cast<double>(labels), 1, DType::int64, logits.device());
     const Tensor read = less(unsqueeze(positions, 0), unsqueeze(target_lengths, 1));
-    targets = checked_index(where(read, given, static_cast<double>(blank)), {"ctc_loss", "targets", classes});
+    targets = checked_index(where(read, cast(given, DType::int64), static_cast<double>(blank)),
+                            {"ctc_loss", "targets", classes});
+    // Not on a GPU, which would have to be waited for
+    check(!targets.device().is_cpu() ||
+              any(logical_and(read, equal(targets, full_like(targets, static_cast<double>(blank))))).item() ==
+                  0,
+          "ctc_loss: a target is {}, which is the blank; wanted labels of other classes", blank);
   }
 
  private:

@@ -87,10 +87,10 @@ Tensor linear_int8(const Tensor& x, const Int8Matrix& weight, const Tensor& bias
         "linear_int8: weights in 8 bits are for inference, and a gradient of {} is wanted; multiply by the "
         "weights in float32, or run under Tape::Pause",
         has_gradient(x) ? "x" : "the bias");
-  if (!x.device().is_cpu()) return define::linear_int8(x, weight, bias);
+  if (!x.device().is_cpu() || K == 0) return define::linear_int8(x, weight, bias);
   Shape shape = x.shape();
   shape.back() = N;
-  const Tensor rows = packed(reshape(x, {x.numel() / std::max<int64_t>(K, 1), K}));
+  const Tensor rows = packed(reshape(x, {x.numel() / K, K}));
   Tensor y = empty({rows.size(0), N}, x.dtype());
   count_flops("linear_int8", 2.0 * static_cast<double>(y.numel()) * static_cast<double>(K));
   VITRINE_RUN(linear_int8, y, rows, packed(weight.levels), packed(weight.scale),

@@ -113,11 +113,14 @@ void Optimizer::check_state_dict(const std::map<std::string, Tensor>& state) con
   const double steps = count("step", kMostSteps);
   const bool counted = has_counts(state);
   for (const auto& [key, p] : keys()) {
-    const auto first = state.lower_bound(key + "/");
+    const auto wanted = slots(p);
+    const auto has = [&](const std::string& entry) { return state.count(key + "/" + entry) > 0; };
     // The parameter never had a gradient.
-    if (first == state.end() || !first->first.starts_with(key + "/")) continue;
+    if (!has("step") &&
+        std::none_of(wanted.begin(), wanted.end(), [&](auto& slot) { return has(slot.name); }))
+      continue;
     if (counted) count(key + "/step", steps);
-    for (const StateSlot& slot : slots(p)) {
+    for (const StateSlot& slot : wanted) {
       const std::string path = key + "/" + slot.name;
       const Tensor x = entry(path);
       const DType dtype = dtype_of(slot, p);

@@ -5,6 +5,8 @@
 #include "core/creation.h"
 #include "core/record.h"
 #include "nn/init.h"
+#include "nn/layers/over_time.h"
+#include "nn/layers/zero_padding.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/join.h"
@@ -18,9 +20,11 @@ namespace vitrine::nn {
 namespace {
 
 /// For choices in the order in which they are served [M]: how many earlier ones have the same
-/// expert. `load` [E] receives the number of choices of each expert.
-Tensor places(const Tensor& experts, int64_t count, Tensor& load) {
-  const Tensor chosen = one_hot(experts, count, DType::int64);
+/// expert. `load` [E] receives the number of choices of each expert. Only those count for which
+/// `real` [M], if it is defined, is true.
+Tensor places(const Tensor& experts, int64_t count, const Tensor& real, Tensor& load) {
+  Tensor chosen = one_hot(experts, count, DType::int64);
+  if (real.defined()) chosen = where(unsqueeze(real, 1), chosen, 0);
   load = sum(chosen, {0});
   return squeeze(gather(cumsum(chosen, 0, true), 1, unsqueeze(experts, 1)), {1});
 }
@@ -32,34 +36,43 @@ Tensor with_bias(const Tensor& rows, const Parameter& bias) {
 
 }  // namespace
 
-Routing route(const Tensor& logits, int64_t per_token, int64_t capacity) {
+Routing route(const Tensor& logits, int64_t per_token, int64_t capacity, const Tensor& real) {
   check(logits.rank() == 2 && per_token >= 1 && per_token <= logits.size(1),
         "route: {} experts per token and logits {}, wanted at least 1 of E experts and [N, E]", per_token,
         logits.shape());
   check(capacity >= 0, "route: the capacity is {}, wanted at least 0", capacity);
   const int64_t tokens = logits.size(0), experts = logits.size(1);
+  check(!real.defined() || (real.shape() == Shape{tokens} && real.dtype() == DType::boolean),
+        "route: `real` is {}, wanted bool [{}]", describe(real), tokens);
   const Tensor p = softmax(logits);
   Routing r;
+  r.real = real;
   r.experts = topk(detach(p), per_token).indices;
   r.gates = gather(p, 1, r.experts);
   if (per_token > 1) r.gates = r.gates / sum(r.gates, {1}, KeepAxes::yes);
   Tensor load;
   const Tensor in_order = reshape(transpose(r.experts), {per_token * tokens});
-  const Tensor place = places(in_order, experts, load);
-  r.capacity = capacity > 0 || tokens == 0 ? capacity : static_cast<int64_t>(max(load).item());
-  const Tensor kept = less(place, full_like(place, static_cast<double>(r.capacity)));
+  const Tensor counted = real.defined() ? tile(real, {per_token}) : Tensor();
+  const Tensor place = places(in_order, experts, counted, load);
+  r.capacity =
+      capacity > 0 || tokens == 0 ? capacity : std::max<int64_t>(1, static_cast<int64_t>(max(load).item()));
+  Tensor kept = less(place, full_like(place, static_cast<double>(r.capacity)));
+  if (real.defined()) kept = logical_and(kept, counted);
   r.slots = contiguous(transpose(reshape(where(kept, place, -1), {per_token, tokens})));
-  r.dropped = 1 - sum(cast(kept, DType::float32)) / static_cast<double>(std::max<int64_t>(1, kept.numel()));
+  const Tensor served = mean_of_real(cast(unsqueeze(kept, 1), DType::float32), counted);
+  r.dropped = kept.numel() == 0 ? zeros({}, DType::float32, logits.device()) : 1 - reshape(served, {});
   return r;
 }
 
 Tensor balance_loss(const Tensor& logits, const Routing& r) {
   const int64_t experts = logits.size(1);
-  const Tensor share = mean(one_hot(select(r.experts, 1, 0), experts, logits.dtype()), {0});
-  return static_cast<double>(experts) * sum(share * mean(softmax(logits), {0}));
+  const Tensor share = mean_of_real(one_hot(select(r.experts, 1, 0), experts, logits.dtype()), r.real);
+  return static_cast<double>(experts) * sum(share * mean_of_real(softmax(logits), r.real));
 }
 
-Tensor z_loss(const Tensor& logits) { return mean(square(log_sum_exp(logits, {-1}))); }
+Tensor z_loss(const Tensor& logits, const Tensor& real) {
+  return reshape(mean_of_real(square(log_sum_exp(logits, {-1}, KeepAxes::yes)), real), {});
+}
 
 MixtureOfExperts::MixtureOfExperts(int64_t width, int64_t hidden, Activation activation, Bias bias,
                                    double out_deviation, const ExpertOptions& o)
@@ -104,19 +117,24 @@ Tensor MixtureOfExperts::mix(const Tensor& x, const Routing& r) const {
   return cast(sum(unsqueeze(where(kept, r.gates, 0), 2) * chosen, {1}), x.dtype());
 }
 
-Tensor MixtureOfExperts::forward(const Tensor& x, Routing* routing) const {
+Tensor MixtureOfExperts::forward(const Tensor& x, Routing* routing, const Tensor& lengths) const {
   const ModuleScope scope("experts");
   check(x.rank() >= 1 && x.size(-1) == router.shape()[1], "MixtureOfExperts: x is {}, wanted [..., {}]",
         x.shape(), router.shape()[1]);
+  check(!lengths.defined() || x.rank() == 3, "MixtureOfExperts: x is {}, wanted [B, T, C] with lengths",
+        x.shape());
   if (x.numel() == 0) return x;
   const Tensor tokens = reshape(x, {x.numel() / x.size(-1), x.size(-1)}), logits = router_logits(tokens);
   const double share =
       static_cast<double>(options_.per_token * tokens.size(0)) / static_cast<double>(options_.count);
+  const Tensor real =
+      lengths.defined() ? reshape(visible_positions(lengths, x.size(1)), {tokens.size(0)}) : Tensor();
   Routing r = route(logits, options_.per_token,
-                    training() ? static_cast<int64_t>(std::ceil(options_.capacity_factor * share)) : 0);
+                    training() ? static_cast<int64_t>(std::ceil(options_.capacity_factor * share)) : 0, real);
   const Tensor y = reshape(mix(tokens, r), x.shape());
   if (routing == nullptr) return y;
-  if (training()) r.auxiliary = options_.balance * balance_loss(logits, r) + options_.z * z_loss(logits);
+  if (training())
+    r.auxiliary = options_.balance * balance_loss(logits, r) + options_.z * z_loss(logits, real);
   *routing = std::move(r);
   return y;
 }

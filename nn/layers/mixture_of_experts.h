@@ -21,7 +21,8 @@ struct Routing {
   Tensor slots;      ///< int64 [N, K]: the place in the expert; −1 where the token is dropped
   Tensor gates;      ///< [N, K]: the weights of the outputs, in the wide dtype
   int64_t capacity;  ///< the number of places of each expert
-  Tensor dropped;    ///< a scalar: the share of choices that are dropped
+  Tensor dropped;    ///< a scalar: the share of choices that are dropped, without those of padding
+  Tensor real;       ///< bool [N]: false for padding; undefined: there is none
   /// balance·balance_loss + z·z_loss, a scalar; undefined in evaluation
   Tensor auxiliary;
 };
@@ -29,27 +30,32 @@ struct Routing {
 /// Chooses experts for logits [N, E]. p = softmax(logits); the gate of one choice is its p, those
 /// of several choices are their p divided by their sum, before anything is dropped. An expert takes
 /// `capacity` tokens in the order of the tokens, all first choices before all second ones. 0 is no
-/// limit: the capacity is then the largest load, which is read from the device. Discrete choices
-/// have no gradient. Fedus et al. 2021 (Switch), Lepikhin et al. 2020 (GShard).
-Routing route(const Tensor& logits, int64_t per_token, int64_t capacity = 0);
+/// limit: the capacity is then the largest load, which is read from the device. Padding, where
+/// `real` (bool [N]) is false, goes to no expert and takes no place. Discrete choices have no
+/// gradient. Fedus et al. 2021 (Switch), Lepikhin et al. 2020 (GShard).
+Routing route(const Tensor& logits, int64_t per_token, int64_t capacity = 0, const Tensor& real = {});
 
 /// E·Σ_e f_e·P_e: f_e is the share of tokens whose first choice is e, without a gradient and before
-/// dropping, and P_e is the mean of p_e. The least value is 1. Fedus et al. 2021, equation 4.
+/// dropping, and P_e is the mean of p_e. Padding does not count. The least value is 1. Fedus et al.
+/// 2021, equation 4.
 Tensor balance_loss(const Tensor& logits, const Routing& routing);
-/// The mean over tokens of (log Σ e^logits)². Zoph et al. 2022 (ST-MoE), equation 5.
-Tensor z_loss(const Tensor& logits);
+/// The mean over tokens, without padding, of (log Σ e^logits)². Zoph et al. 2022 (ST-MoE),
+/// equation 5.
+Tensor z_loss(const Tensor& logits, const Tensor& real = {});
 
 /// y = Σ_k gate_k·Down_e(act(Up_e·x)) over the choices e of each token. A dropped choice
 /// contributes 0, also to the gradient; the residual connection of the block still carries the
-/// token. The router computes in the wide dtype. The rows of each expert are gathered into [E,
-/// capacity, C], so that all experts are two batched products. Weights start as those of
-/// FeedForward.
+/// token. The same holds for padding. The router computes in the wide dtype. The rows of each
+/// expert are gathered into [E, capacity, C], so that all experts are two batched products. Weights
+/// start as those of FeedForward.
 class MixtureOfExperts : public Module {
  public:
   MixtureOfExperts(int64_t width, int64_t hidden, Activation activation, Bias bias, double out_deviation,
                    const ExpertOptions& options);
   /// x [..., C] → the same shape. `routing`, if not null, receives the routing of all N positions.
-  Tensor forward(const Tensor& x, Routing* routing = nullptr) const;
+  /// With `lengths`, int64 [B], x is [B, T, C], and the positions after the length of a row are
+  /// padding.
+  Tensor forward(const Tensor& x, Routing* routing = nullptr, const Tensor& lengths = {}) const;
   Tensor router_logits(const Tensor& x) const;  ///< x [N, C] → [N, E]
   /// The outputs of the experts for a given routing: x [N, C] → [N, C].
   Tensor mix(const Tensor& x, const Routing& routing) const;

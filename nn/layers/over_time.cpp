@@ -15,6 +15,13 @@ Tensor mean_over_time(const Tensor& x, const Tensor& lengths) {
   return sum(zero_padding(x, lengths), {1}) / cast(count, x.dtype());
 }
 
+Tensor mean_of_real(const Tensor& x, const Tensor& real) {
+  if (!real.defined()) return mean(x, {0});
+  const Tensor count = maximum(sum(cast(real, DType::int64)), 1);
+  const DType wide = accumulation_dtype(x.dtype());
+  return cast(sum(where(unsqueeze(real, 1), cast(x, wide), 0.0), {0}) / cast(count, wide), x.dtype());
+}
+
 Tensor max_over_time(const Tensor& x, const Tensor& lengths) {
   if (!lengths.defined()) return max(x, {1});
   const Tensor visible = unsqueeze(visible_positions(lengths, x.size(1)), -1);

@@ -14,4 +14,8 @@ Tensor mean_over_time(const Tensor& x, const Tensor& lengths = {});
 /// Collobert et al. 2011 (max over time).
 Tensor max_over_time(const Tensor& x, const Tensor& lengths = {});
 
+/// The mean of the rows n of x [N, C] for which real[n], bool [N], is true: [C]. Undefined: of all
+/// rows. 0 if it is true for none. Other rows, NaN too, have no effect.
+Tensor mean_of_real(const Tensor& x, const Tensor& real);
+
 }  // namespace vitrine::nn

@@ -56,7 +56,7 @@ Tensor TransformerBlock::added(const Tensor& f) const {
 }
 
 Tensor TransformerBlock::feed(const Tensor& x, const MixerCall& call, Routing* routing) const {
-  if (experts) return experts->forward(x, routing);
+  if (experts) return experts->forward(x, routing, call.lengths);
   if (feed_forward) return feed_forward->forward(x);
   return channel_mix->forward(
       x, {.mask = call.mask, .lengths = call.lengths, .state = states_of(call.state).channels});

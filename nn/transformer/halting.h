@@ -29,8 +29,8 @@ struct Halted {
   Tensor state;   ///< [..., C]
   Tensor ponder;  ///< [...]: N + R, the steps and the probability left for the last one
   Tensor steps;   ///< int64 [...]: N
-  /// ponder·mean(N + R), a scalar, which makes positions halt early; only Halting sets it, and
-  /// undefined in evaluation
+  /// ponder·mean(N + R) over the positions that are not padding, a scalar. It makes positions halt
+  /// early. Only Halting sets it, and only in training
   Tensor auxiliary = {};
 };
 
@@ -49,7 +49,10 @@ Halted adaptive_computation(const Tensor& x, const std::function<Tensor(const Te
 class Halting : public Module {
  public:
   explicit Halting(int64_t width, HaltingOptions options = {});
-  Halted forward(const Tensor& x, const std::function<Tensor(const Tensor& s, int64_t n)>& step) const;
+  /// With `lengths`, int64 [B], x is [B, T, C], and the positions after the length of a row are
+  /// padding.
+  Halted forward(const Tensor& x, const std::function<Tensor(const Tensor& s, int64_t n)>& step,
+                 const Tensor& lengths = {}) const;
   void fields(Fields& f) override;
   Halting clone();
 

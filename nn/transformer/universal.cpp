@@ -13,6 +13,9 @@ namespace {
 const UniversalOptions& checked(const UniversalOptions& o) {
   check(!o.block.cross && o.block.experts.count == 0,
         "UniversalTransformer: the block has a cross-attention or experts, wanted a block without both");
+  check(!o.recompute || o.block.norm != NormKind::power,
+        "UniversalTransformer: recompute with the norm power, which changes its statistics in each step; "
+        "wanted another norm, or no recompute");
   check(o.block.mixer.width % 2 == 0,
         "UniversalTransformer: the width {} is odd, and coordinates come in pairs of channels",
         o.block.mixer.width);
@@ -54,7 +57,7 @@ Halted UniversalTransformer::forward(const Tensor& x, const MixerCall& call,
     const auto forward = [this, x, own] { return block.forward(x, own); };
     return last = options_.recompute && !state && !own.trace ? recompute(block, forward) : forward();
   };
-  Halted result = halting.forward(x, step);
+  Halted result = halting.forward(x, step, call.lengths);
   while (state && taken < options_.halting.max_steps) step(last, taken + 1);
   return result;
 }

@@ -95,6 +95,8 @@ TEST_CASE("views are multiplied: leading axes, strides, and some rows of a matri
   close(linear_int8(x, part), slice(y, 2, 2, 5));
   close(linear_int8(select(select(x, 0, 1), 0, 2), w), select(select(y, 0, 1), 0, 2));
   CHECK(linear_int8(zeros({0, 10}), w).shape() == Shape{0, 6});
+  CHECK(linear_int8(zeros({3, 0}), quantize_int8(zeros({2, 0})), tensor({1, 2})).values() ==
+        std::vector<double>{1, 2, 1, 2, 1, 2});
 }
 
 TEST_CASE("wrong arguments and gradients are refused") {

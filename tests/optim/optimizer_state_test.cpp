@@ -104,6 +104,17 @@ TEST_CASE("the count of each parameter is in the checkpoint; without counts all 
       doctest::Contains("a/step is int64[1] on cpu, wanted one int64 of at least 0 and at most 5"), Error);
 }
 
+TEST_CASE("a parameter named as the beginning of another may never have had a gradient") {
+  Parameter a = named("a", {1}), below = named("a/b", {2});
+  Adam o({a, below});
+  test::set_gradient(below, 0);
+  o.step();
+  Adam resumed({a, below});
+  resumed.load_state_dict(o.state_dict());
+  CHECK(resumed.steps(a) == 0);
+  CHECK(resumed.steps(below) == 1);
+}
+
 TEST_CASE("a step in which no parameter has a gradient is an error, unless all are frozen") {
   Parameter p = named("weights", {1, 2});
   Adam o({p});

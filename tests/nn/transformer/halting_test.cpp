@@ -88,6 +88,21 @@ TEST_CASE("a halted position keeps its result, however long the other ones go on
   }
 }
 
+TEST_CASE("padding does not count in the auxiliary loss") {
+  Halting halting(2, {.kind = HaltingKind::graves, .max_steps = 6, .ponder = 1});
+  halting.to(DType::float64);
+  halting.unit.weight.assign(cast(tensor({4, 0}, {1, 2}), DType::float64));
+  const auto step = [](const Tensor& s, int64_t) { return sin(s + 0.3); };
+  const Tensor x = test::normal({2, 3, 2}, 8), lengths = tensor(std::vector<int64_t>{1, 2}, {2});
+  const Halted h = halting.forward(x, step, lengths);
+  const std::vector<double> ponder = h.ponder.values();
+  CHECK(h.auxiliary.item() == doctest::Approx((ponder[0] + ponder[3] + ponder[4]) / 3));
+  CHECK(halting.forward(x, step).auxiliary.item() == doctest::Approx(mean(h.ponder).item()));
+  CHECK(h.auxiliary.item() != doctest::Approx(mean(h.ponder).item()));
+  CHECK_THROWS_WITH_AS(halting.forward(select(x, 0, 0), step, lengths),
+                       doctest::Contains("wanted [B, T, C] with lengths"), Error);
+}
+
 TEST_CASE("universal Transformer: gradients, copies, causality, and more steps where the unit says so") {
   for (const HaltingKind kind : {HaltingKind::graves, HaltingKind::universal}) {
     INFO(name_of(kind));
@@ -144,7 +159,9 @@ TEST_CASE("wrong arguments of halting and of the universal Transformer") {
   UniversalOptions o = universal_options(HaltingKind::graves);
   o.block.cross = true;
   CHECK_THROWS_WITH_AS(UniversalTransformer{o}, doctest::Contains("a cross-attention or experts"), Error);
-  o.block.cross = false, o.block.mixer.width = 9, o.block.mixer.heads = 3;
+  o.block.cross = false, o.block.norm = NormKind::power, o.recompute = true;
+  CHECK_THROWS_WITH_AS(UniversalTransformer{o}, doctest::Contains("recompute with the norm power"), Error);
+  o.block.norm = NormKind::layer, o.block.mixer.width = 9, o.block.mixer.heads = 3;
   CHECK_THROWS_WITH_AS(UniversalTransformer{o}, doctest::Contains("the width 9 is odd"), Error);
   const UniversalTransformer model = universal_transformer(universal_options(HaltingKind::graves));
   KeyValueCache cache;
