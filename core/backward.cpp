@@ -174,12 +174,14 @@ std::vector<Tensor> Tape::gradient(const std::vector<Tensor>& ys, const std::vec
   pass.gradients.resize(slots_.size());
   for (size_t i = 0; i < xs.size(); ++i) {
     if (!sums[i].defined()) continue;
-    Tensor& sum = pass.gradients[static_cast<size_t>(slot_of(xs[i]))];
+    const auto slot = static_cast<size_t>(slot_of(xs[i]));
+    const DType dtype = slots_[slot].dtype;  // of a parameter in 16 bits: float32
+    Tensor& sum = pass.gradients[slot];
     check(!sum.defined(), "gradient: {} is given twice, with a sum each", describe(xs[i]));
-    check(sums[i].shape() == xs[i].shape() && sums[i].dtype() == xs[i].dtype(),
-          "gradient: the sum is {} for {}, wanted the same shape and dtype", describe(sums[i]),
+    check(sums[i].shape() == xs[i].shape() && is_floating(sums[i].dtype()),
+          "gradient: the sum is {} for {}, wanted the same shape and a floating dtype", describe(sums[i]),
           describe(xs[i]));
-    sum = std::move(sums[i]);
+    sum = sums[i].dtype() == dtype ? std::move(sums[i]) : copy_as(sums[i], dtype);
   }
   seed_pass(pass, ys, seeds);
   for (const Tensor& x : xs)

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/convert.h"
 #include "core/gpu/capture.h"
 #include "core/philox.h"
 #include "core/tensor_kernels.h"
@@ -33,8 +34,13 @@ void manual_seed(uint64_t seed) {
 
 Tensor rand(const Shape& shape, DType dtype, Device device, double low, double high, Generator& generator) {
   check(is_floating(dtype), "rand: wanted a floating dtype, got {}", name(dtype));
-  check(low <= high, "rand: the range [{}, {}) is empty", low, high);
   check(std::isfinite(high - low), "rand: the range [{}, {}) has no finite length", low, high);
+  check(low <= high, "rand: the range [{}, {}) is empty", low, high);
+  visit_floating(dtype, "rand", [&]<class T>(Type<T>) {
+    check(std::isfinite(static_cast<double>(convert<T>(low))) &&
+              std::isfinite(static_cast<double>(convert<T>(high))),
+          "rand: the range [{}, {}) goes beyond the numbers of {}", low, high, name(dtype));
+  });
   Tensor y = empty(shape, dtype, device);
   VITRINE_RUN(random_uniform, y, generator.draw(y.numel()), low, high);
   return y;

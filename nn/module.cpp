@@ -85,6 +85,16 @@ void check_same_names(const std::vector<std::pair<std::string, M*>>& x,
   }
 }
 
+/// The same names and shapes.
+template <class M>
+void check_same(const std::vector<std::pair<std::string, M*>>& x,
+                const std::vector<std::pair<std::string, M*>>& y) {
+  check_same_names(x, y);
+  for (size_t i = 0; i < x.size(); ++i)
+    check(x[i].second->shape() == y[i].second->shape(), "copy_from: {} is {}, in the source {}", x[i].first,
+          x[i].second->shape(), y[i].second->shape());
+}
+
 }  // namespace
 
 void Fields::operator()(const std::string& name, Parameter& parameter) {
@@ -204,16 +214,18 @@ void Module::load_state_dict(const std::map<std::string, Tensor>& state) {
 void Module::copy_from(Module& source) {
   std::map<std::string, Module*> theirs;
   source.apply([&](const std::string& path, Module& m) { theirs[path] = &m; });
+  std::vector<std::function<void()>> undo;
   apply([&](const std::string& path, Module& m) {
-    if (const auto twin = theirs.find(path); twin != theirs.end()) m.adapt_to(*twin->second);
+    if (const auto twin = theirs.find(path); twin != theirs.end()) undo.push_back(m.adapt_to(*twin->second));
   });
   const Members from(source), to(*this);
-  check_same_names(to.parameters, from.parameters);
-  check_same_names(to.buffers, from.buffers);
-  check_same_names(to.modules, from.modules);
-  for (size_t i = 0; i < from.parameters.size(); ++i) {
-    const Shape &own = to.parameters[i].second->shape(), &given = from.parameters[i].second->shape();
-    check(own == given, "copy_from: {} is {}, in the source {}", to.parameters[i].first, own, given);
+  try {
+    check_same(to.parameters, from.parameters);
+    check_same(to.buffers, from.buffers);
+    check_same_names(to.modules, from.modules);
+  } catch (...) {
+    for (const auto& step : undo) step();
+    throw;
   }
   std::map<const void*, Parameter> copies;  // one per parameter, so that ties are kept
   for (size_t i = 0; i < from.parameters.size(); ++i) {

@@ -122,7 +122,10 @@ class Module {
  protected:
   /// Gives this module the parts that were added to `source` after its construction, such as the
   /// low-rank change of a linear layer. copy_from calls it for each pair of modules with one path.
-  virtual void adapt_to(Module& /*source*/) {}
+  /// Returns what undoes this, for a copy that is refused.
+  virtual std::function<void()> adapt_to(Module& /*source*/) {
+    return [] {};
+  }
   /// Returns a deep copy. `make` constructs a module of the same structure. The random generator is
   /// unchanged.
   template <class Make>

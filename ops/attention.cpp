@@ -148,8 +148,9 @@ Tensor read_laser(const Tensor& scores, const Tensor& v) {
 
 Tensor define::attention(const Tensor& q, const Tensor& k, const Tensor& v0, const AttentionOptions& o) {
   const auto [scores, v] = scores_of(q, k, v0, o);
-  if (o.read == AttentionRead::laser) return cast(read_laser(scores, v), q.dtype());
-  if (!o.sink.defined()) return cast(matmul(vitrine::softmax(scores), v), q.dtype());
+  const bool has_keys = k.size(2) > 0;  // without keys every read is 0
+  if (o.read == AttentionRead::laser && has_keys) return cast(read_laser(scores, v), q.dtype());
+  if (!o.sink.defined() || !has_keys) return cast(matmul(vitrine::softmax(scores), v), q.dtype());
   const Shape one{scores.size(0), scores.size(1), scores.size(2), 1};
   const Tensor sink = expand(cast(reshape(o.sink, {-1, 1, 1}), scores.dtype()), one);
   const Tensor weights = vitrine::softmax(concat({scores, sink}, -1));
@@ -158,7 +159,9 @@ Tensor define::attention(const Tensor& q, const Tensor& k, const Tensor& v0, con
 
 AttentionResult define::attention_with_log_sum_exp(const Tensor& q, const Tensor& k, const Tensor& v,
                                                    const AttentionOptions& o) {
-  return {define::attention(q, k, v, o), vitrine::log_sum_exp(scores_of(q, k, v, o).scores)};
+  const Tensor scores = scores_of(q, k, v, o).scores;
+  return {define::attention(q, k, v, o),
+          k.size(2) > 0 ? vitrine::log_sum_exp(scores) : sum(scores, {-1}) - kInfinity};
 }
 
 namespace {

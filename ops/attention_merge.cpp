@@ -17,9 +17,9 @@ namespace {
 /// keep when they are computed in that order.
 Tensor by_position(const Tensor& x) { return transpose(x, 1, 2); }
 
-/// The first keys of a bias or mask that is broadcast to [B, H, Tq, Tk].
-Tensor of_first(const Tensor& x, int64_t first) {
-  return !x.defined() || x.rank() == 0 || x.size(-1) == 1 ? x : slice(x, -1, 0, first);
+/// The keys [begin, end) of a bias or mask that is broadcast to [B, H, Tq, Tk].
+Tensor of_keys(const Tensor& x, int64_t begin, int64_t end) {
+  return !x.defined() || x.rank() == 0 || x.size(-1) == 1 ? x : slice(x, -1, begin, end);
 }
 
 /// The options for the first keys alone. Their positions are not those that a form of so few keys
@@ -34,8 +34,8 @@ AttentionOptions outside_window(const AttentionOptions& o, int64_t first, const 
   far.causal = false, far.first = 0;  // what is before the window is before the query
   far.left = far.right = AttentionForm::kUnlimited;
   const Tensor outside = less(distance, full({}, static_cast<double>(-o.left), DType::int64, device));
-  far.allowed = o.allowed.defined() ? logical_and(of_first(o.allowed, first), outside) : outside;
-  far.bias = of_first(o.bias, first);
+  far.allowed = o.allowed.defined() ? logical_and(of_keys(o.allowed, 0, first), outside) : outside;
+  far.bias = of_keys(o.bias, 0, first);
   if (o.slopes.defined()) {
     const DType type = accumulation_dtype(q.dtype());
     const Tensor alibi = neg(cast(reshape(detach(o.slopes), {-1, 1, 1}), type) * cast(abs(distance), type));
@@ -65,17 +65,19 @@ bool shows_first_keys(const AttentionForm& form, int64_t keys) {
 AttentionResult attention_with_first_keys(const Tensor& q, const Tensor& k, const Tensor& v,
                                           const AttentionOptions& o) {
   // LASER's results are merged by their exponentials, which the rounding to 16 bits would change.
-  if (o.read != AttentionRead::mean && is_low_precision(q.dtype())) {
-    const auto wide = [](const Tensor& x) { return cast(x, accumulation_dtype(x.dtype())); };
-    const auto [y, log_sum] = attention_with_first_keys(wide(q), wide(k), wide(v), o);
-    return {by_position(cast(by_position(y), v.dtype())), log_sum};
-  }
-  const int64_t first = std::min(o.first, k.size(2));
+  const DType read = o.read == AttentionRead::mean ? q.dtype() : accumulation_dtype(q.dtype());
+  const auto attend = [&](int64_t begin, int64_t end, const AttentionOptions& part) {
+    const auto rows = [&](const Tensor& x) { return cast(slice(x, 2, begin, end), read); };
+    return attention_with_log_sum_exp(cast(q, read), rows(k), rows(v), part);
+  };
+  const int64_t keys = k.size(2), first = std::min(o.first, keys);
+  // Keys before the window of the first query need not be read.
+  const int64_t start = std::max<int64_t>(0, keys - q.size(2) - o.left);
   AttentionOptions window = o;
   window.first = 0;
-  const auto near = attention_with_log_sum_exp(q, k, v, window);
-  const auto far = attention_with_log_sum_exp(q, slice(k, 2, 0, first), slice(v, 2, 0, first),
-                                              outside_window(o, first, q, k.size(2)));
+  window.allowed = of_keys(o.allowed, start, keys), window.bias = of_keys(o.bias, start, keys);
+  const auto near = attend(start, keys, window);
+  const auto far = attend(0, first, outside_window(o, first, q, keys));
   const Tensor both = stack({near.log_sum_exp, far.log_sum_exp}), log_sum = log_sum_exp(both, {0});
   // [2, B, T, H, 1]: log-sum-exps in the layout of y, which is read in the wide dtype.
   const auto as_rows = [](const Tensor& x) { return unsqueeze(by_position(x), -1); };
@@ -93,7 +95,7 @@ AttentionResult attention_with_first_keys(const Tensor& q, const Tensor& k, cons
         log_sum_exp(stack({y_near + as_rows(near.log_sum_exp), y_far + as_rows(far.log_sum_exp)}), {0});
     y = where(as_rows(alive), total - as_rows(shift), 0.0);
   }
-  return {by_position(cast(y, near.y.dtype())), log_sum};
+  return {by_position(cast(y, q.dtype())), log_sum};
 }
 
 }  // namespace vitrine::detail

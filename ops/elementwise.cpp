@@ -53,7 +53,8 @@ void check_elements_apart(const char* op, const Tensor& x) {
   std::sort(axes.begin(), axes.end());
   int64_t reach = 0;  // of the axes with smaller strides
   for (const auto& [stride, size] : axes) {
-    check(stride > reach, "{}: rows of x overlap, so that elements are one and the same; clone it first", op);
+    check(stride > reach,
+          "{}: rows of x may overlap, so that elements may be one and the same; clone it first", op);
     reach += stride * (size - 1);
   }
 }
@@ -222,6 +223,9 @@ Tensor operator-(const Tensor& x, double y) {
   return is_floating(x.dtype()) ? x + -y : sub(x, scalar_like("sub", x, y));
 }
 Tensor operator/(const Tensor& x, double y) {
+  // In 16 bits a product with 1/y in float32, rounded once, is as exact, and one pass.
+  const float inverse = 1 / static_cast<float>(y);
+  if (is_low_precision(x.dtype()) && std::isnormal(inverse)) return affine("div_scalar", x, inverse, -0.0);
   return with_number(x, [y](const Tensor& z) { return div(z, scalar_like("div", floating(z), y)); });
 }
 Tensor operator+(double x, const Tensor& y) { return y + x; }

@@ -184,11 +184,21 @@ std::vector<Optimizer::ParameterBatch> Optimizer::batches() {
     }
     check_gradients(all);
     for (const ParameterBatch& batch : all) check_ready(batch);
+    forget_removed();
   } catch (...) {
     forget(all);
     throw;
   }
   return all;
+}
+
+/// Frees the states of parameters that are in no group any more.
+void Optimizer::forget_removed() {
+  std::set<const void*> ours;
+  for (const Group& group : groups_)
+    for (const Parameter& p : group.parameters) ours.insert(p.identity());
+  if (state_.size() > ours.size())
+    std::erase_if(state_, [&](auto& entry) { return !ours.count(entry.first); });
 }
 
 /// A step that moves nothing is an error, unless all parameters are frozen on purpose.

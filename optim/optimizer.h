@@ -189,6 +189,7 @@ class Optimizer {
   void write_points(Point point);
   std::vector<ParameterBatch> batches();
   static void forget(std::span<const ParameterBatch> batches);
+  void forget_removed();
   void check_gradients(std::span<const ParameterBatch> batches) const;
   std::map<std::string, Tensor> initial_states(const Parameter& p) const;
   StateSlot slot_of(const char* caller, const Parameter& p, const std::string& name) const;

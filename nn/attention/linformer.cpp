@@ -44,6 +44,9 @@ Tensor Linformer::forward(const Tensor& q, const Tensor& k, const Tensor& v, con
   check(k.rank() == 4 && v.rank() == 4 && k.size(2) == v.size(2) && k.size(2) <= context_,
         "linformer: k is {} and v {}, wanted [B, Hkv, T, D] with T at most the context, {}", k.shape(),
         v.shape(), context_);
+  check(!mask.start.defined(),
+        "linformer: rows begin at different positions (padding before the text), and each position has its "
+        "own weights; wanted padding after the text");
   const Tensor seen = shared_keys(mask, k.size(2), "linformer");
   const auto projected = [&](const Parameter& weight, const Tensor& x) {
     return matmul(slice(weight, 1, 0, x.size(2)), seen.defined() ? where(seen, x, 0.0) : x);

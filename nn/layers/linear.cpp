@@ -51,9 +51,11 @@ Linear Linear::clone() {
     return Linear(in, out, bias.defined() ? Bias::yes : Bias::no);
   });
 }
-void Linear::adapt_to(Module& source) {
+std::function<void()> Linear::adapt_to(Module& source) {
   const auto* const other = dynamic_cast<Linear*>(&source);
+  const auto own = std::make_shared<std::unique_ptr<LowRank>>(std::move(lora));
   lora = other && other->lora ? std::make_unique<LowRank>(other->lora->clone()) : nullptr;
+  return [this, own] { lora = std::move(*own); };
 }
 
 void quantize_linear_layers(Module& module) {

@@ -31,7 +31,7 @@ class Linear : public Module {
   Int8Matrix int8;
 
  private:
-  void adapt_to(Module& source) override;  ///< a low-rank change, or none
+  std::function<void()> adapt_to(Module& source) override;  ///< a low-rank change, or none
 };
 
 /// Rounds the weights of all linear layers of a module to 8 bits, for generation: from now on these

@@ -28,13 +28,6 @@ void validate(const TextEncoderOptions& o) {
         name_of(o.stack.block.activation));
 }
 
-/// The prompt's vectors are keys as well.
-StackOptions with_prompt(const TextEncoderOptions& o) {
-  StackOptions stack = o.stack;
-  stack.block.mixer.context += o.prompt;
-  return stack;
-}
-
 std::unique_ptr<Norm> make_norm(bool wanted, const BlockOptions& o) {
   return wanted ? std::make_unique<Norm>(o.mixer.width, o.norm, o.norm_epsilon) : nullptr;
 }
@@ -55,7 +48,7 @@ TextEncoder::TextEncoder(const TextEncoderOptions& o)
       embedding_norm(make_norm(o.embedding_norm, o.stack.block)),
       dropout(o.stack.block.dropout),
       prompt(o.prompt > 0 ? std::make_unique<MemoryTokens>(o.prompt, sizes(o).width) : nullptr),
-      encoder(with_prompt(o)),
+      encoder(o.stack),
       transform(make_linear(o.output_transform, sizes(o).width, sizes(o).width)),
       transform_norm(make_norm(o.output_transform, o.stack.block)),
       output_bias(o.output_transform ? constant({o.vocabulary}, 0) : Parameter()),

@@ -24,7 +24,8 @@ struct TextEncoderOptions {
   /// classify better with it
   bool mean_pooling = false;
   int64_t classes = 0;  ///< kinds of texts, read from the pooler; 0: texts are not classified
-  /// Learned vectors before the embeddings of each text, for prompt tuning (MemoryTokens); 0: none
+  /// Learned vectors before the embeddings of each text, for prompt tuning (MemoryTokens); 0: none.
+  /// The mixer `linformer` has weights for `context` positions, which a text and its prompt share.
   int64_t prompt = 0;
   StackOptions stack = {};
 };

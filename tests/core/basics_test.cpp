@@ -188,6 +188,12 @@ TEST_CASE("rand stays below its upper bound in every dtype, also where rounding 
     }
   CHECK(rand({3}, DType::float32, Device::cpu, 2, 2).values() == std::vector<double>(3, 2));
   CHECK_THROWS_WITH(rand({3}, DType::float32, Device::cpu, 1, 0), "rand: the range [1, 0) is empty");
+  CHECK_THROWS_WITH(rand({3}, DType::float64, Device::cpu, -1e308, 1e308),
+                    doctest::Contains("has no finite length"));
+  CHECK_THROWS_WITH(rand({3}, DType::float32, Device::cpu, NAN, 1),
+                    doctest::Contains("has no finite length"));
+  CHECK_THROWS_WITH(rand({3}, DType::float16, Device::cpu, 0, 1e6),
+                    "rand: the range [0, 1000000) goes beyond the numbers of float16");
   CHECK_THROWS_WITH(randint(INT64_MIN, INT64_MAX, {3}), doctest::Contains("randint: the range"));
 }
 

@@ -221,3 +221,17 @@ TEST_CASE("anomaly mode looks inside") {
   const Tensor y = recompute([&] { return sqrt(x); });
   CHECK_THROWS_WITH(tape.backward(sum(y)), doctest::Contains("the gradient of sqrt"));
 }
+
+TEST_CASE("the gradient of a parameter goes on in its own dtype after the parameter has another one") {
+  Parameter w(tensor({1, 2}));
+  w.to(DType::bfloat16);
+  w.gradients_in(DType::bfloat16);
+  const auto backward = [&] {
+    Tape tape;
+    tape.backward(recompute([&] { return sum(square(w.value())); }));
+  };
+  backward();
+  w.to(DType::float32);
+  backward();
+  CHECK(w.grad().values() == std::vector<double>{4, 8});
+}

@@ -272,16 +272,20 @@ TEST_CASE("hooks are called also on the way to no leaf, and may add slots to the
   CHECK(w.grad().values() == Values{6, 8});
 }
 
-TEST_CASE("sums to which gradient() adds are one for each tensor, of its shape and dtype") {
+TEST_CASE("sums to which gradient() adds are one for each tensor, of its shape") {
   const Tensor x = test::leaf({1, 2}), seed = ones({2}, DType::float64),
                sum_of = full({2}, 10, DType::float64);
   Tape tape;
   const Tensor y = x * 2;
   CHECK_THROWS_WITH_AS(tape.gradient({y}, {x, x}, {seed}, {sum_of, sum_of}),
                        doctest::Contains("is given twice"), Error);
-  CHECK_THROWS_WITH_AS(tape.gradient({y}, {x}, {seed}, {full({2}, 10, DType::float32)}),
-                       doctest::Contains("wanted the same shape and dtype"), Error);
-  CHECK(tape.gradient({y}, {x}, {seed}, {sum_of})[0].values() == Values{12, 12});
+  CHECK_THROWS_WITH_AS(tape.gradient({y}, {x}, {seed}, {full({2}, 10, DType::int64)}),
+                       doctest::Contains("wanted the same shape and a floating dtype"), Error);
+  const auto add = [&](const Tensor& sum) { return tape.gradient({y}, {x}, {seed}, {sum}, Keep::yes)[0]; };
+  CHECK(add(sum_of).values() == Values{12, 12});
+  // A sum of another dtype goes on in that of the gradient.
+  CHECK(add(full({2}, 10, DType::float32)).values() == Values{12, 12});
+  CHECK(add(full({2}, 10, DType::float32)).dtype() == DType::float64);
 }
 
 TEST_CASE("anomaly mode names the first op that is not finite, and its place in the model") {

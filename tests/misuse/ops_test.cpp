@@ -52,6 +52,14 @@ std::vector<Misuse> products(Ops& s) {
        },
        {"linear: the bias is [3], wanted [4]"},
        [&] { return linear(s.x, s.x, ones({2})); }},
+      {"linear of integers with a bias that has fractions",
+       [&] {
+         linear(ones({2, 3}, DType::int64), ones({4, 3}, DType::int64), ones({4}));
+       },
+       {"linear: the bias is float32[4]", "for int64 products, which have no fractions"},
+       [&] {
+         return linear(ones({2, 3}, DType::int64), ones({4, 3}, DType::int64), ones({4}, DType::int64));
+       }},
       {"einsum of sizes that differ",
        [&] {
          einsum("ij,jk->ik", {s.x, s.x});

@@ -13,6 +13,7 @@
 #include "nn/generation/generate.h"
 #include "nn/init.h"
 #include "nn/models/gpt.h"
+#include "nn/transformer/mixers.h"
 #include "ops/loss.h"
 #include "ops/view.h"
 #include "tests/nn/models/tiny_gpt.h"
@@ -208,6 +209,10 @@ TEST_CASE("copying between modules of different structure is refused") {
   Linear wide(3, 2);
   CHECK(contains(message([&] { with.copy_from(wide); }), "weight is [2, 2], in the source [2, 3]"));
   CHECK(with.weight.shape() == Shape{2, 2});
+  // Buffers count as well: random features of another number
+  const auto performer = [](const char* name) { return make_mixer({.width = 8, .heads = 2, .name = name}); };
+  const auto few = performer("performer=4"), many = performer("performer=6");
+  CHECK(contains(message([&] { few->copy_from(*many); }), "projection is [4, 4], in the source [6, 4]"));
 }
 
 TEST_CASE("members are listed under their paths, tied ones once") {

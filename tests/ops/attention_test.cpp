@@ -120,6 +120,25 @@ TEST_CASE("a window that shows the first keys is a mask of these pairs, with eve
       }
 }
 
+TEST_CASE("without keys every read is 0, on tapes of any order") {
+  const Tensor q = ones({1, 2, 3, 4}), none = zeros({1, 2, 0, 4});
+  for (const int order : {1, 2})
+    for (const AttentionRead read : {AttentionRead::mean, AttentionRead::laser})
+      for (const bool sink : {false, true}) {
+        if (sink && read == AttentionRead::laser) continue;
+        INFO(order, ", ", static_cast<int>(read), ", ", sink);
+        AttentionOptions o;
+        o.read = read;
+        if (sink) o.sink = ones({2});
+        Tape tape({.order = order});
+        tape.watch(q);
+        const Tensor y = attention(q, none, none, o);
+        CHECK(y.values() == std::vector<double>(24, 0));
+        CHECK(tape.gradient(sum(y), {q})[0].values() == std::vector<double>(24, 0));
+        if (!sink) CHECK(max(attention_with_log_sum_exp(q, none, none, o).log_sum_exp).item() == -INFINITY);
+      }
+}
+
 TEST_CASE("LASER of a window with first keys merges 16-bit values that are near each other") {
   const auto gradient = [](DType dtype) {
     const Tensor q = zeros({1, 1, 1, 1}, dtype), k = zeros({1, 1, 4, 1}, dtype),

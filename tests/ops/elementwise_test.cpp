@@ -175,8 +175,8 @@ TEST_CASE("in place, a view whose rows overlap is refused") {
   const Tensor x = zeros({4}, DType::float32);
   Tensor t = toeplitz(x, 2);
   CHECK_THROWS_WITH_AS(add_in_place(t, ones(t.shape(), DType::float32)),
-                       doctest::Contains("rows of x overlap"), Error);
-  CHECK_THROWS_WITH_AS(scale_in_place(t, 2), doctest::Contains("rows of x overlap"), Error);
+                       doctest::Contains("rows of x may overlap"), Error);
+  CHECK_THROWS_WITH_AS(scale_in_place(t, 2), doctest::Contains("rows of x may overlap"), Error);
   Tensor apart = transpose(slice(zeros({3, 4, 5}, DType::float32), 1, 1, 3), 0, 2);
   add_in_place(apart, ones(apart.shape(), DType::float32));
   CHECK(sum(apart).item() == 30);

@@ -128,6 +128,24 @@ TEST_CASE("LoRA: rows of a layer, gradients, copies, 16 bits and errors") {
   CHECK_THROWS_WITH_AS(add_lora(small, "out"), doctest::Contains("no linear layer has the pattern out"),
                        Error);
   CHECK(!small.lora);
+  // Two layers that share a weight
+  struct Twins : Module {
+    Linear first{4, 6}, second{4, 6};
+    void fields(Fields& f) override {
+      f("first", first);
+      f("second", second);
+    }
+  } twins;
+  twins.second.weight = twins.first.weight;
+  CHECK_THROWS_WITH_AS(add_lora(twins, "**"), doctest::Contains("is shared (first.weight, second.weight)"),
+                       Error);
+  quantize_linear_layers(twins);
+  CHECK(!twins.first.int8.defined());
+  CHECK(!twins.second.int8.defined());
+  // A copy that is refused changes nothing.
+  Linear wide(5, 6);
+  CHECK_THROWS_WITH_AS(layer.copy_from(wide), doctest::Contains("weight is [6, 4]"), Error);
+  CHECK(layer.lora);
   Gpt low = model_of(DType::bfloat16);
   add_lora(low, "blocks.0.feed_forward.down", {.rank = 1});
   CHECK(low.decoder.blocks[0]->feed_forward->down.lora->a.dtype() == DType::bfloat16);

@@ -198,8 +198,19 @@ TEST_CASE("a prompt comes before the text: all tokens see it, and padding still 
   }
   TextEncoderOptions options = tiny();
   options.prompt = 2, options.stack.block.mixer.name = "linformer";
-  // A text as long as the context
-  CHECK(TextEncoder(options).features(random_ids({1, 6}, 7, 1)).size(1) == 6);
+  CHECK(TextEncoder(options).features(random_ids({1, 4}, 7, 1)).size(1) == 4);
+  CHECK_THROWS_WITH_AS(TextEncoder(options).features(random_ids({1, 6}, 7, 1)),
+                       doctest::Contains("wanted [B, Hkv, T, D] with T at most the context, 6"), Error);
+  // The weights are those of a model without a prompt.
+  for (const char* name : {"learned_mask", "linformer", "optimal"}) {
+    options.stack.block.mixer.name = name;
+    TextEncoder with(options);
+    options.prompt = 0;
+    auto state = TextEncoder(options).state_dict();
+    options.prompt = 2;
+    state["prompt.tokens"] = with.prompt->tokens.value();
+    CHECK_NOTHROW(with.load_state_dict(state));
+  }
   options = tiny();
   options.prompt = -1;
   CHECK_THROWS_WITH_AS(TextEncoder{options}, doctest::Contains("the prompt has -1 vectors"), Error);

@@ -285,6 +285,40 @@ TEST_CASE("blocks that are computed again in the backward give the same bits, dr
   CHECK(results[0] == results[1]);
 }
 
+TEST_CASE(
+    "sums of 16-bit training go on through blocks that are computed again, and through reversible ones") {
+  for (const DType dtype : {DType::bfloat16, DType::float16})
+    for (const bool universal : {false, true}) {
+      GptOptions o = tiny_with_one_key_head("standard");
+      o.universal = universal;
+      // After two backwards, the second of which continues the sums of the first.
+      const auto gradients = [&](const GptOptions& options, bool twice = true) {
+        manual_seed(3);
+        Gpt model(options);
+        model.to(dtype);
+        for (int i = 0; i <= int{twice}; ++i) {
+          Tape tape;
+          tape.backward(cross_entropy(model.forward(ids(2, 6)), ids(2, 6)));
+        }
+        std::vector<Tensor> result;
+        for (const Parameter& p : model.parameters()) result.push_back(p.grad());
+        return result;
+      };
+      INFO(name(dtype), ", universal: ", universal);
+      const auto stored = gradients(o);
+      o.recompute_blocks = true;
+      const auto again = gradients(o);
+      for (size_t i = 0; i < stored.size(); ++i) CHECK(again[i].values() == stored[i].values());
+      if (universal) continue;
+      o.recompute_blocks = false, o.reversible = true;
+      const auto once = gradients(o, false), reversible = gradients(o);
+      for (size_t i = 0; i < once.size(); ++i) {
+        CHECK(reversible[i].dtype() == DType::float32);
+        CHECK(test::distance(reversible[i], once[i] + once[i]) <= 1e-5 * max(abs(once[i])).item() + 1e-12);
+      }
+    }
+}
+
 TEST_CASE("the tokens of a universal Transformer are as large as the sinusoids that are added to them") {
   manual_seed(1);
   const Gpt model({.vocabulary = 30, .context = 8, .width = 64, .layers = 2, .universal = true});

@@ -341,6 +341,8 @@ TEST_CASE("a config.json with what is not supported is refused by its name") {
   has(of_llama("head_dim", 8), "has 4 heads of head_dim 8, wanted that many to make hidden_size 16");
   has(of_llama("mlp_bias", true), "attention_bias false and mlp_bias true, wanted the same for both");
   has(of_bert("position_embedding_type", "relative_key"), "/position_embedding_type is not supported");
+  has(of_bert("architectures", {"BertForTokenClassification"}),
+      "the architecture is BertForTokenClassification, wanted BertModel");
   has(of_bert("architectures", {"BertForMaskedLM"}), "missing cls.predictions.transform.dense.weight");
   has(of_bert("architectures", {"BertForSequenceClassification"}), "missing classifier.weight");
   has(config_error<VisionTransformer>(vit(), [](Json& j) { j["id2label"].erase("0"); }),
