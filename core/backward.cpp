@@ -181,7 +181,7 @@ std::vector<Tensor> Tape::gradient(const std::vector<Tensor>& ys, const std::vec
     check(sums[i].shape() == xs[i].shape() && is_floating(sums[i].dtype()),
           "gradient: the sum is {} for {}, wanted the same shape and a floating dtype", describe(sums[i]),
           describe(xs[i]));
-    sum = sums[i].dtype() == dtype ? std::move(sums[i]) : copy_as(sums[i], dtype);
+    sum = sums[i].dtype() == dtype ? std::move(sums[i]) : adjoint::cast(sums[i], dtype);
   }
   seed_pass(pass, ys, seeds);
   for (const Tensor& x : xs)

@@ -216,7 +216,8 @@ void Module::copy_from(Module& source) {
   source.apply([&](const std::string& path, Module& m) { theirs[path] = &m; });
   std::vector<std::function<void()>> undo;
   apply([&](const std::string& path, Module& m) {
-    if (const auto twin = theirs.find(path); twin != theirs.end()) undo.push_back(m.adapt_to(*twin->second));
+    if (const auto twin = theirs.find(path); twin != theirs.end())
+      undo.insert(undo.begin(), m.adapt_to(*twin->second));
   });
   const Members from(source), to(*this);
   try {

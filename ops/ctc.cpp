@@ -31,6 +31,8 @@ struct Alignment {
     batch = logits.size(0), time = logits.size(1), classes = logits.size(2);
     check(given.rank() == 2 && given.size(0) == batch,
           "ctc_loss: targets is {}, wanted [{}, L] for logits {}", given.shape(), batch, logits.shape());
+    check(!is_floating(given.dtype()) && given.dtype() != DType::boolean,
+          "ctc_loss: targets is {}, wanted int64, int32 or uint8", describe(given));
     labels = given.size(1);
     check(blank >= 0 && blank < classes, "ctc_loss: blank is {}, wanted a class in [0, {})", blank, classes);
     input_lengths = lengths("input_lengths", o.input_lengths, time, logits.device());

@@ -197,8 +197,7 @@ void Optimizer::forget_removed() {
   std::set<const void*> ours;
   for (const Group& group : groups_)
     for (const Parameter& p : group.parameters) ours.insert(p.identity());
-  if (state_.size() > ours.size())
-    std::erase_if(state_, [&](auto& entry) { return !ours.count(entry.first); });
+  std::erase_if(state_, [&](const auto& entry) { return !ours.count(entry.first); });
 }
 
 /// A step that moves nothing is an error, unless all parameters are frozen on purpose.

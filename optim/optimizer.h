@@ -51,6 +51,7 @@ class Optimizer {
   void zero_grad();
   /// Adds a group. A parameter that is already in a group is an error.
   void add_group(Group group);
+  /// A parameter that is in no group at a step loses its states.
   std::vector<Group>& groups() { return groups_; }
   /// Sets the same learning rate for all groups, for schedules.
   void set_lr(double lr);

@@ -114,7 +114,7 @@ void Optimizer::check_state_dict(const std::map<std::string, Tensor>& state) con
   const bool counted = has_counts(state);
   for (const auto& [key, p] : keys()) {
     const auto wanted = slots(p);
-    const auto has = [&](const std::string& entry) { return state.count(key + "/" + entry) > 0; };
+    const auto has = [&, &key = key](const std::string& entry) { return state.count(key + "/" + entry) > 0; };
     // The parameter never had a gradient.
     if (!has("step") &&
         std::none_of(wanted.begin(), wanted.end(), [&](auto& slot) { return has(slot.name); }))

@@ -1,5 +1,7 @@
 #include "nn/layers/linear.h"
 
+#include <utility>
+
 #include "core/tape.h"
 #include "nn/init.h"
 #include "ops/activation.h"
@@ -53,8 +55,8 @@ Linear Linear::clone() {
 }
 std::function<void()> Linear::adapt_to(Module& source) {
   const auto* const other = dynamic_cast<Linear*>(&source);
-  const auto own = std::make_shared<std::unique_ptr<LowRank>>(std::move(lora));
-  lora = other && other->lora ? std::make_unique<LowRank>(other->lora->clone()) : nullptr;
+  auto theirs = other && other->lora ? std::make_unique<LowRank>(other->lora->clone()) : nullptr;
+  const auto own = std::make_shared<std::unique_ptr<LowRank>>(std::exchange(lora, std::move(theirs)));
   return [this, own] { lora = std::move(*own); };
 }
 

@@ -6,7 +6,6 @@
 #include "core/record.h"
 #include "nn/init.h"
 #include "nn/layers/over_time.h"
-#include "nn/layers/zero_padding.h"
 #include "ops/elementwise.h"
 #include "ops/index.h"
 #include "ops/join.h"
@@ -59,8 +58,8 @@ Routing route(const Tensor& logits, int64_t per_token, int64_t capacity, const T
   Tensor kept = less(place, full_like(place, static_cast<double>(r.capacity)));
   if (real.defined()) kept = logical_and(kept, counted);
   r.slots = contiguous(transpose(reshape(where(kept, place, -1), {per_token, tokens})));
-  const Tensor served = mean_of_real(cast(unsqueeze(kept, 1), DType::float32), counted);
-  r.dropped = kept.numel() == 0 ? zeros({}, DType::float32, logits.device()) : 1 - reshape(served, {});
+  const Tensor lost = cast(unsqueeze(logical_not(kept), 1), DType::float32);
+  r.dropped = lost.numel() > 0 ? reshape(mean_of_real(lost, counted), {}) : sum(lost);
   return r;
 }
 
@@ -117,18 +116,18 @@ Tensor MixtureOfExperts::mix(const Tensor& x, const Routing& r) const {
   return cast(sum(unsqueeze(where(kept, r.gates, 0), 2) * chosen, {1}), x.dtype());
 }
 
-Tensor MixtureOfExperts::forward(const Tensor& x, Routing* routing, const Tensor& lengths) const {
+Tensor MixtureOfExperts::forward(const Tensor& x, Routing* routing, const Tensor& given) const {
   const ModuleScope scope("experts");
   check(x.rank() >= 1 && x.size(-1) == router.shape()[1], "MixtureOfExperts: x is {}, wanted [..., {}]",
         x.shape(), router.shape()[1]);
-  check(!lengths.defined() || x.rank() == 3, "MixtureOfExperts: x is {}, wanted [B, T, C] with lengths",
+  check(!given.defined() || given.numel() * x.size(-1) == x.numel(),
+        "MixtureOfExperts: `real` is {}, wanted one bool for each position of {}", describe(given),
         x.shape());
   if (x.numel() == 0) return x;
   const Tensor tokens = reshape(x, {x.numel() / x.size(-1), x.size(-1)}), logits = router_logits(tokens);
   const double share =
       static_cast<double>(options_.per_token * tokens.size(0)) / static_cast<double>(options_.count);
-  const Tensor real =
-      lengths.defined() ? reshape(visible_positions(lengths, x.size(1)), {tokens.size(0)}) : Tensor();
+  const Tensor real = given.defined() ? reshape(given, {tokens.size(0)}) : Tensor();
   Routing r = route(logits, options_.per_token,
                     training() ? static_cast<int64_t>(std::ceil(options_.capacity_factor * share)) : 0, real);
   const Tensor y = reshape(mix(tokens, r), x.shape());

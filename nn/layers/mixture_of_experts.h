@@ -53,9 +53,8 @@ class MixtureOfExperts : public Module {
   MixtureOfExperts(int64_t width, int64_t hidden, Activation activation, Bias bias, double out_deviation,
                    const ExpertOptions& options);
   /// x [..., C] → the same shape. `routing`, if not null, receives the routing of all N positions.
-  /// With `lengths`, int64 [B], x is [B, T, C], and the positions after the length of a row are
-  /// padding.
-  Tensor forward(const Tensor& x, Routing* routing = nullptr, const Tensor& lengths = {}) const;
+  /// `real`, bool [...], is false for padding.
+  Tensor forward(const Tensor& x, Routing* routing = nullptr, const Tensor& real = {}) const;
   Tensor router_logits(const Tensor& x) const;  ///< x [N, C] → [N, E]
   /// The outputs of the experts for a given routing: x [N, C] → [N, C].
   Tensor mix(const Tensor& x, const Routing& routing) const;

@@ -3,8 +3,11 @@
 #include <string>
 #include <utility>
 
+#include "core/creation.h"
+#include "nn/layers/zero_padding.h"
 #include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
+#include "ops/view.h"
 
 namespace vitrine::nn {
 
@@ -15,6 +18,16 @@ void BlockOptions::validate() const {
         kind, experts.count);
   check(residual != Residual::deepnet,
         "feed-forward: deepnet has no initial weights for {}; wanted another residual connection", kind);
+}
+
+Tensor real_positions(const MixerCall& call, int64_t time) {
+  const Tensor before_end = visible_positions(call.lengths, time), &start = call.mask.start;
+  if (!start.defined()) return before_end;
+  const int64_t past = call.state ? call.state->length() : 0;
+  const Tensor position =
+      arange(static_cast<double>(past), static_cast<double>(past + time), 1, DType::int64, start.device());
+  const Tensor after_start = greater_equal(position, unsqueeze(start, -1));
+  return before_end.defined() ? logical_and(before_end, after_start) : after_start;
 }
 
 TransformerBlock::TransformerBlock(const BlockOptions& o)
@@ -56,7 +69,7 @@ Tensor TransformerBlock::added(const Tensor& f) const {
 }
 
 Tensor TransformerBlock::feed(const Tensor& x, const MixerCall& call, Routing* routing) const {
-  if (experts) return experts->forward(x, routing, call.lengths);
+  if (experts) return experts->forward(x, routing, real_positions(call, x.size(1)));
   if (feed_forward) return feed_forward->forward(x);
   return channel_mix->forward(
       x, {.mask = call.mask, .lengths = call.lengths, .state = states_of(call.state).channels});

@@ -44,6 +44,10 @@ struct BlockOptions {
   void validate() const;
 };
 
+/// bool [B, time]: which positions of x, of a call without a source, are not padding. It may come
+/// after the length of a row, or before mask.start. Undefined: there is none.
+Tensor real_positions(const MixerCall& call, int64_t time);
+
 /// Pre-norm: x + mixer(norm(x)), then x + cross(norm(x), source), then x + feed_forward(norm(x)).
 /// Post-norm: norm(shortcut(x) + mixer(x)) and so on; see Residual.
 class TransformerBlock : public Module {

@@ -5,7 +5,6 @@
 #include "core/creation.h"
 #include "nn/init.h"
 #include "nn/layers/over_time.h"
-#include "nn/layers/zero_padding.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -74,14 +73,15 @@ Halting::Halting(int64_t width, HaltingOptions options) : unit(width, 1), option
 }
 
 Halted Halting::forward(const Tensor& x, const std::function<Tensor(const Tensor&, int64_t)>& step,
-                        const Tensor& lengths) const {
-  check(!lengths.defined() || x.rank() == 3, "Halting: x is {}, wanted [B, T, C] with lengths", x.shape());
+                        const Tensor& real) const {
+  check(!real.defined() || real.numel() * x.size(-1) == x.numel(),
+        "Halting: `real` is {}, wanted one bool for each position of {}", describe(real), x.shape());
   Halted h = adaptive_computation(
       x, step, [&](const Tensor& s) { return squeeze(sigmoid(unit.forward(s)), {-1}); }, options_);
   if (!training()) return h;
-  const Tensor real =
-      lengths.defined() ? reshape(visible_positions(lengths, x.size(1)), {h.ponder.numel()}) : Tensor();
-  const Tensor ponder = mean_of_real(reshape(h.ponder, {h.ponder.numel(), 1}), real);
+  const int64_t count = h.ponder.numel();
+  const Tensor ponder =
+      mean_of_real(reshape(h.ponder, {count, 1}), real.defined() ? reshape(real, {count}) : real);
   h.auxiliary = options_.ponder * reshape(ponder, {});
   return h;
 }

@@ -49,10 +49,9 @@ Halted adaptive_computation(const Tensor& x, const std::function<Tensor(const Te
 class Halting : public Module {
  public:
   explicit Halting(int64_t width, HaltingOptions options = {});
-  /// With `lengths`, int64 [B], x is [B, T, C], and the positions after the length of a row are
-  /// padding.
+  /// `real`, bool [...], is false for padding.
   Halted forward(const Tensor& x, const std::function<Tensor(const Tensor& s, int64_t n)>& step,
-                 const Tensor& lengths = {}) const;
+                 const Tensor& real = {}) const;
   void fields(Fields& f) override;
   Halting clone();
 

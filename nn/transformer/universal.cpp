@@ -57,7 +57,7 @@ Halted UniversalTransformer::forward(const Tensor& x, const MixerCall& call,
     const auto forward = [this, x, own] { return block.forward(x, own); };
     return last = options_.recompute && !state && !own.trace ? recompute(block, forward) : forward();
   };
-  Halted result = halting.forward(x, step, call.lengths);
+  Halted result = halting.forward(x, step, real_positions(call, x.size(1)));
   while (state && taken < options_.halting.max_steps) step(last, taken + 1);
   return result;
 }

@@ -155,6 +155,8 @@ TEST_CASE("arguments that do not fit are errors") {
                     doctest::Contains("targets is [2, 2], wanted [3, L]"));
   CHECK_THROWS_WITH(ctc_loss(x, index_tensor(Labels{1, 2, 4, 1}, {2, 2})),
                     doctest::Contains("targets has 4"));
+  CHECK_THROWS_WITH(ctc_loss(x, cast(targets, DType::float32)),
+                    doctest::Contains("wanted int64, int32 or uint8"));
   CHECK_THROWS_WITH(ctc_loss(x, targets, each(2)), doctest::Contains("a target is 2, which is the blank"));
   CHECK_THROWS_WITH(ctc_loss(x, targets, each(4)), doctest::Contains("blank is 4, wanted a class in [0, 4)"));
   CtcOptions o;

@@ -401,3 +401,19 @@ TEST_CASE("a model that is converted after the first step finds its optimizer's 
                          doctest::Contains("convert the model before the optimizer's first step"), Error);
   }
 }
+
+TEST_CASE("a parameter that leaves the groups loses its states at the next step") {
+  Parameter a = parameter(1), b = parameter(2), never = parameter(3);
+  Adam o({a, b, never});
+  const auto step = [&] {
+    for (const Parameter& p : {a, b}) p.value().set_grad(ones(p.shape(), p.master_dtype()));
+    o.step();
+  };
+  step();
+  CHECK(o.steps(b) == 1);
+  o.groups()[0].parameters.erase(o.groups()[0].parameters.begin() + 1);
+  CHECK(o.steps(b) == 1);
+  step();
+  CHECK(o.steps(b) == 0);
+  CHECK(o.steps(a) == 2);
+}

@@ -146,6 +146,8 @@ TEST_CASE("LoRA: rows of a layer, gradients, copies, 16 bits and errors") {
   Linear wide(5, 6);
   CHECK_THROWS_WITH_AS(layer.copy_from(wide), doctest::Contains("weight is [6, 4]"), Error);
   CHECK(layer.lora);
+  layer.copy_from(layer);
+  CHECK(layer.lora);
   Gpt low = model_of(DType::bfloat16);
   add_lora(low, "blocks.0.feed_forward.down", {.rank = 1});
   CHECK(low.decoder.blocks[0]->feed_forward->down.lora->a.dtype() == DType::bfloat16);

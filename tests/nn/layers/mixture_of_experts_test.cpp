@@ -123,13 +123,14 @@ TEST_CASE("dropped tokens give 0 and take no gradient; evaluation drops none, an
 }
 
 TEST_CASE("padding goes to no expert, takes no place, and does not count in the auxiliary losses") {
-  const Tensor x = test::normal({2, 4, 3}, 8), lengths = tensor(std::vector<int64_t>{1, 3}, {2});
+  const Tensor x = test::normal({2, 4, 3}, 8),
+               visible = tensor(std::vector<uint8_t>{1, 0, 0, 0, 1, 1, 1, 0}, {2, 4}, DType::boolean);
   const Tensor real = concat({slice(select(x, 0, 0), 0, 0, 1), slice(select(x, 0, 1), 0, 0, 3)}, 0);
   for (const int64_t per_token : {1, 2}) {
     // Places for all 8 positions, so that none of the 4 real ones is dropped.
     MixtureOfExperts experts = made({.count = 2, .per_token = per_token, .capacity_factor = 2, .balance = 1});
     Routing routing, alone;
-    const Tensor y = experts.forward(x, &routing, lengths);
+    const Tensor y = experts.forward(x, &routing, visible);
     const Tensor expected = experts.forward(real, &alone);
     CHECK(test::distance(select(slice(y, 1, 0, 1), 0, 0), slice(expected, 0, 0, 1)) < 1e-13);
     CHECK(test::distance(select(slice(y, 1, 0, 3), 0, 1), slice(expected, 0, 1, 4)) < 1e-13);
@@ -139,15 +140,18 @@ TEST_CASE("padding goes to no expert, takes no place, and does not count in the 
     CHECK(routing.auxiliary.item() == doctest::Approx(alone.auxiliary.item()));
     CHECK(min(select(routing.slots, 0, 1)).item() == -1);  // the first padding
     experts.eval();
-    CHECK(sum(abs(experts.forward(x, nullptr, zeros({2}, DType::int64)))).item() == 0);
+    const Tensor none = zeros({2, 4}, DType::boolean);
+    CHECK(sum(abs(experts.forward(x, &routing, none))).item() == 0);
+    CHECK(routing.dropped.item() == 0);
   }
   // One place: the token after two of padding has it.
   const Routing last = route(zeros({3, 2}), 1, 1, less(tensor({1, 1, 0}), tensor({1})));
   CHECK(last.slots.values() == std::vector<double>{-1, -1, 0});
   CHECK(last.dropped.item() == 0);
   CHECK_THROWS_WITH_AS(route(zeros({3, 2}), 1, 1, ones({3})), doctest::Contains("wanted bool [3]"), Error);
-  CHECK_THROWS_WITH_AS(made({.count = 2}).forward(select(x, 0, 0), nullptr, lengths),
-                       doctest::Contains("wanted [B, T, C] with lengths"), Error);
+  CHECK(route(zeros({0, 2}), 1, 1).dropped.item() == 0);
+  CHECK_THROWS_WITH_AS(made({.count = 2}).forward(select(x, 0, 0), nullptr, visible),
+                       doctest::Contains("wanted one bool for each position of [4, 3]"), Error);
 }
 
 TEST_CASE("a dropped token gives 0 also where another token gives NaN") {

@@ -93,14 +93,15 @@ TEST_CASE("padding does not count in the auxiliary loss") {
   halting.to(DType::float64);
   halting.unit.weight.assign(cast(tensor({4, 0}, {1, 2}), DType::float64));
   const auto step = [](const Tensor& s, int64_t) { return sin(s + 0.3); };
-  const Tensor x = test::normal({2, 3, 2}, 8), lengths = tensor(std::vector<int64_t>{1, 2}, {2});
-  const Halted h = halting.forward(x, step, lengths);
+  const Tensor x = test::normal({2, 3, 2}, 8),
+               real = tensor(std::vector<uint8_t>{1, 0, 0, 1, 1, 0}, {2, 3}, DType::boolean);
+  const Halted h = halting.forward(x, step, real);
   const std::vector<double> ponder = h.ponder.values();
   CHECK(h.auxiliary.item() == doctest::Approx((ponder[0] + ponder[3] + ponder[4]) / 3));
   CHECK(halting.forward(x, step).auxiliary.item() == doctest::Approx(mean(h.ponder).item()));
   CHECK(h.auxiliary.item() != doctest::Approx(mean(h.ponder).item()));
-  CHECK_THROWS_WITH_AS(halting.forward(select(x, 0, 0), step, lengths),
-                       doctest::Contains("wanted [B, T, C] with lengths"), Error);
+  CHECK_THROWS_WITH_AS(halting.forward(select(x, 0, 0), step, real),
+                       doctest::Contains("wanted one bool for each position of [3, 2]"), Error);
 }
 
 TEST_CASE("universal Transformer: gradients, copies, causality, and more steps where the unit says so") {

@@ -163,3 +163,32 @@ TEST_CASE("a stack refuses a state that is not its own, and an encoder a source"
   CHECK_THROWS_WITH_AS(Encoder(stack_options("standard", true)),
                        doctest::Contains("an encoder has no source"), Error);
 }
+
+TEST_CASE("padding takes no place in the experts of a stack, and no part in the auxiliary losses") {
+  const Tensor lengths = index_tensor(std::vector<int64_t>{2, 5}, {2}),
+               before = index_tensor(std::vector<int64_t>{3, 0}, {2});
+  const Tensor x = test::normal({2, 5, 8}, 1), other = test::normal({2, 5, 8}, 2);
+  const Tensor place = arange(0, 5, 1, DType::int64);
+  const auto compare = [&](const Encoder& stack, StackCall call, const Tensor& real) {
+    const auto run = [&](const Tensor& input) {
+      std::vector<Routing> routing;
+      Halted halted;
+      call.routing = &routing, call.halted = &halted;
+      const Tensor y = where(unsqueeze(real, -1), stack.forward(input, call), 0.0);
+      return std::vector<Tensor>{y, routing.empty() ? halted.auxiliary : routing[1].auxiliary};
+    };
+    // The same rows with other padding
+    const auto one = run(x), two = run(where(unsqueeze(real, -1), x, other));
+    CHECK(test::distance(one[0], two[0]) < 1e-13);
+    CHECK(test::distance(one[1], two[1]) < 1e-13);
+  };
+  StackOptions options = stack_options("standard", false);
+  for (const bool universal : {false, true}) {
+    INFO(universal);
+    options.universal = universal;
+    options.block.experts = {.count = universal ? 0 : 2, .capacity_factor = 0.5};
+    const Encoder stack = test::seeded<Encoder>(options);
+    compare(stack, {.lengths = lengths}, less(place, unsqueeze(lengths, 1)));
+    compare(stack, {.padding = before}, greater_equal(place, unsqueeze(before, 1)));
+  }
+}
