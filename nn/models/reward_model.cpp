@@ -13,9 +13,8 @@ RewardModel::RewardModel(const GptOptions& options) : body(options), head(option
 }
 
 Tensor RewardModel::forward(const Tensor& ids, const Tensor& lengths) const {
-  const Tensor features = body.features(ids);
+  check(ids.rank() == 2, "RewardModel: the ids are {}, wanted [B, T]", ids.shape());
   const int64_t batch = ids.size(0), time = ids.size(1);
-  Tensor last;
   if (lengths.defined()) {
     check(lengths.shape() == Shape{batch} && lengths.dtype() == DType::int64,
           "RewardModel: the lengths are {}, wanted int64 [{}]", describe(lengths), batch);
@@ -23,6 +22,10 @@ Tensor RewardModel::forward(const Tensor& ids, const Tensor& lengths) const {
       for (const double length : lengths.values())
         check(length >= 1 && length <= static_cast<double>(time),
               "RewardModel: a length is {}, wanted 1 to {}", length, time);
+  }
+  const Tensor features = body.features(ids, {.lengths = lengths});
+  Tensor last;
+  if (lengths.defined()) {
     const Tensor row =
         arange(0, static_cast<double>(batch * time), static_cast<double>(time), DType::int64, ids.device());
     last = index_select(reshape(features, {batch * time, -1}), 0, row + lengths - 1.0);

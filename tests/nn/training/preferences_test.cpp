@@ -148,6 +148,15 @@ TEST_CASE("a reward model learns rewards up to a constant, and orders answers") 
   const auto padded =
       learned_rewards(judge, std::vector<PromptAnswer>{answers[0], {{0, 1}, {2, 3}}}).values();
   CHECK(padded[0] == doctest::Approx(rewards[0]).epsilon(1e-5));
+  // Padding also takes no place in a mixture of experts.
+  GptOptions mixed = body.options();
+  mixed.experts = {.count = 2, .capacity_factor = .5};
+  RewardModel experts(mixed);
+  experts.head.weight.assign(ones(experts.head.weight.shape()));
+  const Tensor short_first = index_tensor(Ids{1, 2}, {2});
+  for (const int64_t padding : {1, 2, 3})
+    CHECK(test::same_bits(experts.forward(index_tensor(Ids{0, padding, 0, 2}, {2, 2}), short_first),
+                          experts.forward(index_tensor(Ids{0, 0, 0, 2}, {2, 2}), short_first)));
   const Tensor ids = index_tensor(Ids{0, 1, 0, 2}, {2, 2});
   CHECK(test::same_bits(judge.clone().forward(ids), judge.forward(ids, full({2}, 2, DType::int64))));
   judge.to(DType::float64);
