@@ -151,12 +151,16 @@ TEST_CASE("a reward model learns rewards up to a constant, and orders answers") 
   // Padding also takes no place in a mixture of experts.
   GptOptions mixed = body.options();
   mixed.experts = {.count = 2, .capacity_factor = .5};
+  manual_seed(3);
   RewardModel experts(mixed);
-  experts.head.weight.assign(ones(experts.head.weight.shape()));
-  const Tensor short_first = index_tensor(Ids{1, 2}, {2});
-  for (const int64_t padding : {1, 2, 3})
-    CHECK(test::same_bits(experts.forward(index_tensor(Ids{0, padding, 0, 2}, {2, 2}), short_first),
-                          experts.forward(index_tensor(Ids{0, 0, 0, 2}, {2, 2}), short_first)));
+  for (Parameter& p : experts.parameters())
+    if (p.shape().rank() > 1) p.assign(randn(p.shape()));
+  const Tensor short_first = index_tensor(Ids{1, 1, 1, 2, 2, 2}, {6});
+  const auto with_padding = [&](int64_t a, int64_t b, int64_t c) {
+    return experts.forward(index_tensor(Ids{0, a, 1, b, 2, c, 0, 1, 1, 2, 2, 3}, {6, 2}), short_first);
+  };
+  for (int64_t a = 0; a < 64; ++a)
+    CHECK(test::same_bits(with_padding(a % 4, a / 4 % 4, a / 16), with_padding(0, 0, 0)));
   const Tensor ids = index_tensor(Ids{0, 1, 0, 2}, {2, 2});
   CHECK(test::same_bits(judge.clone().forward(ids), judge.forward(ids, full({2}, 2, DType::int64))));
   judge.to(DType::float64);
