@@ -29,7 +29,7 @@ namespace {
 
 struct Settings {
   BiDafOptions model;
-  examples::RunSettings run = {.training = {.steps = 6000}, .schedule = {.lr = 3e-3}, .batch = 32};
+  examples::RunSettings run = {.training = {.steps = 2500}, .schedule = {.lr = 3e-3}, .batch = 32};
 
   void list(OptionList& o) {
     model.list(o);

@@ -30,7 +30,7 @@ const std::vector<std::string> kRelations = {"entailment", "neutral", "contradic
 
 struct Settings {
   EsimOptions model;
-  examples::RunSettings run = {.training = {.steps = 2500}, .schedule = {.lr = 5e-3}, .batch = 64};
+  examples::RunSettings run = {.training = {.steps = 1000}, .schedule = {.lr = 5e-3}, .batch = 64};
 
   void list(OptionList& o) {
     model.list(o);

@@ -18,7 +18,7 @@ struct PreferenceSettings {
   nn::GptOptions model = {.context = 7 + kLongest, .width = 64, .layers = 2};
   RunSettings run = {
       .training = {.evaluate_every = 50, .weight_decay = 0}, .schedule = {.lr = 3e-3}, .batch = 64};
-  int64_t imitation_steps = 1000, judge_steps = 1000, policy_steps = 400, group = 4, updates = 2, count = 400;
+  int64_t imitation_steps = 1000, judge_steps = 2000, policy_steps = 400, group = 4, updates = 2, count = 400;
   double judge_lr = 1e-3, dpo_lr = 3e-5, policy_lr = 3e-4, clip = 0.2;
   std::vector<double> dpo_betas = {1, 0.1}, policy_betas = {1, 0};
 

@@ -12,7 +12,7 @@ namespace vitrine::nn {
 
 /// Sizes and parts of a BiDaf.
 struct BiDafOptions {
-  WordEncoderOptions words = {.mixer = "lstm"};
+  WordEncoderOptions words = {.mixer = "lstm", .word_deviation = 1};
   int64_t layers = 2;  ///< mixers of the modelling layer
 
   void list(OptionList& o);  ///< see nn/options.h

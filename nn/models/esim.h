@@ -10,7 +10,7 @@ namespace vitrine::nn {
 
 /// Sizes and parts of an Esim.
 struct EsimOptions {
-  WordEncoderOptions words = {.mixer = "lstm"};
+  WordEncoderOptions words = {.mixer = "lstm", .word_deviation = 1};
   int64_t classes = 3;  ///< entailment, neutral, contradiction
 
   void list(OptionList& o);  ///< see nn/options.h

@@ -1,7 +1,5 @@
 #include "nn/models/word_encoder.h"
 
-#include <cmath>
-
 namespace vitrine::nn {
 
 void WordEncoderOptions::list(OptionList& o) {
@@ -11,6 +9,7 @@ void WordEncoderOptions::list(OptionList& o) {
   o("heads", heads, "number of heads of an attention").at_least(1);
   o("context", context, "longest text, for attentions that depend on it").at_least(1);
   o("mixer", mixer, "one base and parts, joined by +:\n" + mixer_help());
+  o("word-deviation", word_deviation, "standard deviation of the initial word vectors").above(0);
   o("dropout", dropout, "dropout probability of what each layer reads").at_least(0).below(1);
   o("checkpoint-mixers", recompute_mixers, "save memory: run mixers again in the backward pass")
       .decides(Role::execution);
@@ -27,8 +26,7 @@ Tensor mix(const WordEncoderOptions& o, Mixer& mixer, const Tensor& x, const Ten
 }
 
 WordEncoder::WordEncoder(const WordEncoderOptions& o)
-    : words((check_options(o, "WordEncoder"), o.vocabulary), o.width,
-            1 / std::sqrt(static_cast<double>(o.width))),
+    : words((check_options(o, "WordEncoder"), o.vocabulary), o.width, o.word_deviation),
       dropout(o.dropout),
       mixer(make_mixer(o)),
       options_(o) {}

@@ -1,5 +1,6 @@
 #include "nn/training/checkpoint.h"
 
+#include <cmath>
 #include <filesystem>
 #include <type_traits>
 
@@ -156,6 +157,11 @@ void complete_older_metadata(std::map<std::string, std::string>& metadata) {
   if (const auto kind = metadata.find("model"); kind != metadata.end() && kind->second == "gpt")
     metadata.emplace("output-mixtures", "0");
   if (metadata.count("optimizer") > 0) metadata.emplace("moments", "float32");
+  // Of models that have a WordEncoder; others do not read it.
+  double width = 0;
+  if (const auto found = metadata.find("width");
+      found != metadata.end() && detail::parse(found->second, width))
+    metadata.emplace("word-deviation", fmt::format("{}", 1 / std::sqrt(width)));
   if (metadata.count("training pairs") == 0) return;
   for (const char* option : {"tokens", "remove longest"}) metadata.emplace(option, "0");
 }

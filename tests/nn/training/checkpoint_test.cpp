@@ -104,6 +104,12 @@ TEST_CASE("a checkpoint of before an option existed is read, and its run goes on
   CHECK(trainer.step() == 5);
 }
 
+TEST_CASE("older models with words began with vectors of a length of about 1") {
+  std::map<std::string, std::string> esim = {{"width", "64"}, {"mixer", "lstm"}};
+  complete_older_metadata(esim);
+  CHECK(esim["word-deviation"] == "0.125");
+}
+
 TEST_CASE("models that write a target for a source come back") {
   const test::Folder folder;
   VocabularyTable table({"<unk>", "<end>"});
