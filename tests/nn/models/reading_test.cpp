@@ -164,6 +164,19 @@ TEST_CASE("aggregation is one level; LASER, dropout and classes have an effect; 
                        doctest::Contains("wanted [B, T]"), Error);
 }
 
+TEST_CASE("word vectors start with the deviation of the options: 1 where a model compares words") {
+  const auto deviation = [](const WordEncoder& encoder) {
+    return std::sqrt(var(encoder.words.weight.master()).item());
+  };
+  manual_seed(1);
+  CHECK(deviation(Esim(EsimOptions{}).words) == doctest::Approx(1).epsilon(0.02));
+  CHECK(deviation(BiDaf(BiDafOptions{}).words) == doctest::Approx(1).epsilon(0.02));
+  CHECK(deviation(HierarchicalAttention(HierarchicalAttentionOptions{}).words) ==
+        doctest::Approx(0.125).epsilon(0.02));
+  CHECK(deviation(WordEncoder(WordEncoderOptions{.word_deviation = 0.5})) ==
+        doctest::Approx(0.5).epsilon(0.02));
+}
+
 TEST_CASE("ESIM: a pair in a batch is the pair alone; both sentences count, in order; gradients") {
   const Tensor a = word_ids({2, 4}, 1), b = word_ids({2, 3}, 2);
   const Tensor a_lengths = numbers({2, 4}, {2}), b_lengths = numbers({3, 1}, {2}),
