@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/creation.h"
+#include "core/parameter.h"
 #include "core/random.h"
 #include "core/record.h"
 #include "core/tape.h"

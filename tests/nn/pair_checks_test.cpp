@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "tests/nn/mechanisms.h"
 #include "tests/nn/mixer_checks.h"
 
 using namespace vitrine;

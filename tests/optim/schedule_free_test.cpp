@@ -15,6 +15,7 @@
 #include "optim/adam.h"
 #include "optim/schedule.h"
 #include "tests/folder.h"
+#include "tests/optim/rules.h"
 
 using namespace vitrine;
 using namespace vitrine::optim;
