@@ -20,6 +20,7 @@
 #include "nn/metrics/accuracy.h"
 #include "nn/models/stack_settings.h"
 #include "nn/models/vision_transformer.h"
+#include "nn/pretrained/pretrained.h"
 #include "ops/loss.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
@@ -33,7 +34,7 @@ namespace {
 struct Settings {
   StackOptions model = {.block = {.mixer = {.width = 64}, .dropout = 0.1}, .layers = 4};
   int64_t patch = 4;
-  std::string data;
+  std::string data, save;
   examples::RunSettings run = {
       .training = {.steps = 800, .optimizer = "nadamw"}, .schedule = {.lr = 2e-3}, .batch = 64};
 
@@ -43,6 +44,7 @@ struct Settings {
     o.group("Data");
     o("data", data, "folder with the files of MNIST; by default digits are drawn").decides(Role::files);
     run.list(o);
+    o("save", save, "folder for the trained model, as a published ViT").decides(Role::files);
   }
 };
 
@@ -56,14 +58,6 @@ Split<LabelledImage> read(const std::string& folder) {
     return read_idx_images(file("-images-idx3-ubyte"), file("-labels-idx1-ubyte"));
   };
   return {part("train"), part("t10k")};
-}
-
-/// A grid of numbers [rows, columns] as a picture.
-report::ShadedTable picture(const std::string& title, const Tensor& grid, const std::string& explanation) {
-  report::ShadedTable table = {title, explanation, "row", "column", {}, {}, grid.values(), true};
-  for (int64_t i = 0; i < grid.size(0); ++i) table.rows.push_back(std::to_string(i));
-  for (int64_t i = 0; i < grid.size(1); ++i) table.columns.push_back(std::to_string(i));
-  return table;
 }
 
 /// An image, and the weights of its patches for the class in the last block, the mean of the heads.
@@ -81,11 +75,11 @@ void show_image(const VisionTransformer& model, const LabelledImage& item, repor
   if (record.maps.empty())
     training::inspect_attention(tape, cross_entropy(logits, one.tensors[1]), traces, places, places, record);
   record.tables.push_back(
-      picture(fmt::format("A {}, taken for a {:.0f}", item.label, argmax(logits, -1).item()), item.image,
-              "A held-out image."));
-  record.tables.push_back(
-      picture("Where the class looks", reshape(weights, {-1, columns}),
-              "The attention of the class to the patches in the last block, the mean of its heads."));
+      examples::picture(fmt::format("A {}, taken for a {:.0f}", item.label, argmax(logits, -1).item()),
+                        item.image, "A held-out image."));
+  record.tables.push_back(examples::picture(
+      "Where the class looks", reshape(weights, {-1, columns}),
+      "The attention of the class to the patches in the last block, the mean of its heads."));
 }
 
 void run(const Settings& s, const std::string& title) {
@@ -101,13 +95,12 @@ void run(const Settings& s, const std::string& title) {
   task.words = {.item = "image", .loss_unit = "nats per image", .classes = 10};
   report::RunRecord record = examples::train(task, s, "mixer " + s.model.block.mixer.name);
   const ModeScope evaluation(model, false);
-  std::vector<std::string> classes;
-  for (int64_t i = 0; i < 10; ++i) classes.push_back(std::to_string(i));
   examples::add_confusion(
-      classes, task, [&](const auto& x) { return logits(x[0]); }, record);
+      examples::numbers(10), task, [&](const auto& x) { return logits(x[0]); }, record);
   for (int64_t i = 0; i < 3; ++i) show_image(model, images.held_out[i], record);
   examples::say(stdout, "{} parameters; {:.2f} % of {} held-out images are right\n", model.parameter_count(),
                 100 * record.metrics[0].last(), images.held_out.size());
+  if (!s.save.empty()) save_pretrained(model, s.save);
   examples::write_comparison(s.run, title, {record});
 }
 

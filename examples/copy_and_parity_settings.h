@@ -6,6 +6,7 @@
 
 #include "examples/model_runs.h"
 #include "nn/models/gpt.h"
+#include "nn/models/stack_settings.h"
 
 namespace vitrine::examples {
 
@@ -55,6 +56,7 @@ struct MemorySettings {
     o("layers", model.layers,
       "number of blocks; a universal Transformer takes one block up to 4 times as often")
         .at_least(1);
+    nn::list_checkpoint_blocks(model.recompute_blocks, o);
     o.group("Data and comparison");
     o("tasks", tasks, "copy, long_copy, parity").decides(nn::Role::files);
     o("mechanisms", mechanisms, "trains a model with each; also any name of a mixer")

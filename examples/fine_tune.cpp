@@ -16,6 +16,7 @@
 #include "examples/fine_tune_ways.h"
 #include "nn/data/loader.h"
 #include "nn/text/train_word_piece.h"
+#include "nn/training/checkpoint.h"
 #include "nn/training/tasks/text_encoding.h"
 
 using namespace vitrine;
@@ -48,7 +49,10 @@ RunRecord pretrain(TextEncoder& model, const FineTuneSettings& s, const Pipeline
       model, {[&](int64_t i) { return loader.batch(i); }, validation.whole()},
       TokenMasking(tokenizer, /*seed=*/0));
   task.setting = s.setting();
+  training::keep_tokenizer(task, tokenizer);
+  save(model, s, tokenizer, "pretraining");  // what cannot be saved is an error before the training
   RunRecord record = train(std::move(task), own, "pretraining");
+  save(model, s, tokenizer, "pretraining");
   write_record(s.run, record);
   return record;
 }
@@ -70,11 +74,13 @@ RunRecord adapt(TextEncoder& pretrained, const Way& way, const TextTask& task, u
       training::text_classification(model, {[&](int64_t i) { return loader.batch(i); }, validation.whole()});
   classification.setting = s.setting();
   classification.setting["pooling"] = s.pooling;
+  training::keep_tokenizer(classification, tokenizer);
   RunRecord record =
       train(std::move(classification), own, fmt::format("{} {} {}", task.name, way.name, seed));
   record.parameters = 0;
   for (const Parameter& p : model.parameters()) record.parameters += p.requires_grad() ? p.numel() : 0;
   write_record(s.run, record);
+  save(model, s, tokenizer, record.name, way.lora);
   record.name = way.name;
   return record;
 }

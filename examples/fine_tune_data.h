@@ -13,17 +13,20 @@
 #include "nn/data/joined_texts.h"
 #include "nn/data/lines.h"
 #include "nn/data/synthetic/grammar.h"
+#include "nn/models/stack_settings.h"
 #include "nn/transformer/residual.h"
 
 namespace vitrine::examples {
 
 struct FineTuneSettings {
   std::vector<std::string> data, classes;
+  std::string save;
   int64_t vocabulary = 300, context = 40, width = 64, layers = 2, heads = 4;
   std::string mixer = "standard", pooling = "first";
   nn::Residual residual = nn::Residual::post;
   std::vector<std::string> ways = {"scratch", "whole", "last", "lora", "prompt"};
   double dropout = 0.1;
+  bool recompute_blocks = false;
   int64_t pretraining = 4000, examples = 1000, seeds = 3, prompt = 8, rank = 4;
   double pretraining_rate = 3e-3;
   /// Of each task. The smaller parts have a multiple of the learning rate.
@@ -50,6 +53,7 @@ struct FineTuneSettings {
       "what the classes are read from: the first position, as BERT does, or the mean of all")
         .one_of({"first", "mean"});
     o("dropout", dropout, "dropout probability").at_least(0).below(1);
+    nn::list_checkpoint_blocks(recompute_blocks, o);
     o("prompt", prompt, "learned vectors of prompt tuning").at_least(1);
     o("rank", rank, "rank of LoRA").at_least(1);
     o.group("Pretraining");
@@ -60,6 +64,10 @@ struct FineTuneSettings {
     o("seeds", seeds, "runs of each way; their mean has an interval").at_least(1);
     run.list(o);
     o.remove("seed");
+    o("save", save, "folder for the trained models, as published BERTs; a learned prompt is no part of one")
+        .unless(
+            [this] { return pooling == "mean" ? "a BERT reads the classes from the first position" : ""; })
+        .decides(nn::Role::files);
     o.find("steps")->help = "steps on each task";
     o.find("lr")->help = "maximum learning rate of all parameters; smaller parts have a multiple of it";
   }
@@ -93,10 +101,14 @@ struct TextTask {
 /// decides its part (synthetic::part_of), so that no held-out line is in the pretraining.
 inline Texts read_texts(const std::vector<std::string>& paths, nn::synthetic::Part part) {
   std::vector<nn::synthetic::SentenceTask> all;
-  for (size_t i = 0; i < paths.size(); ++i)
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const size_t before = all.size();
     for (const std::string& line : nn::read_lines(paths[i], "fine_tune"))
       if (!line.empty() && nn::synthetic::part_of(line) == part)
         all.push_back({line, "", static_cast<double>(i)});
+    check(all.size() > before, "fine_tune: {} has no {} text, wanted a text in each line", paths[i],
+          part == nn::synthetic::Part::training ? "training" : "held-out");
+  }
   return Texts(std::move(all));
 }
 

@@ -11,6 +11,7 @@
 #include "examples/fine_tune_data.h"
 #include "nn/layers/lora.h"
 #include "nn/models/text_encoder.h"
+#include "nn/pretrained/pretrained.h"
 
 namespace vitrine::examples {
 
@@ -50,7 +51,8 @@ inline nn::TextEncoder make_model(const FineTuneSettings& s, int64_t vocabulary,
                           .classes = classes,
                           .prompt = prompt,
                           .stack = {.block = {.mixer = mixer, .residual = s.residual, .dropout = s.dropout},
-                                    .layers = s.layers}});
+                                    .layers = s.layers,
+                                    .recompute_blocks = s.recompute_blocks}});
 }
 
 /// A model that classifies, before its training. What the pretrained model has begins as there.
@@ -65,6 +67,16 @@ inline nn::TextEncoder model_for(const Way& way, const FineTuneSettings& s, nn::
   if (way.lora) nn::add_lora(model, "encoder", {.rank = s.rank});
   for (const std::string& pattern : way.trained) nn::unfreeze(model, pattern);
   return model;
+}
+
+/// Saves a model and its tokenizer as a BERT in a folder of --save. Its low-rank changes become a
+/// part of its weights. A model with a learned prompt is left out.
+inline void save(nn::TextEncoder& model, const FineTuneSettings& s, const nn::Tokenizer& tokenizer,
+                 std::string name, bool lora = false) {
+  if (s.save.empty() || model.options().prompt > 0) return;
+  std::replace(name.begin(), name.end(), ' ', '_');
+  if (lora) nn::merge_lora(model);
+  nn::save_pretrained(model, s.save + "/" + name, {.tokenizer = &tokenizer});
 }
 
 }  // namespace vitrine::examples

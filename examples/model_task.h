@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "examples/model_runs.h"
@@ -23,6 +24,9 @@ nn::training::Task make_task(nn::Module& model, const nn::Split<Item>& items,
                              const std::function<nn::Batch(std::span<const Item>)>& batch_of,
                              const RunSettings& run) {
   const auto& [training, held_out] = items;
+  check(training.size() > 0 && held_out.size() > 0,
+        "the data have {} training and {} held-out items, wanted at least one of each", training.size(),
+        held_out.size());
   const auto loader = std::make_shared<nn::Loader>(
       training, nn::shuffled_batches(training.size(), run.batch, run.seed), batch_of, 2);
   const auto whole = nn::Loader(held_out, nn::ordered_batches(held_out.size(), 100), batch_of).whole();
@@ -31,6 +35,25 @@ nn::training::Task make_task(nn::Module& model, const nn::Split<Item>& items,
           .validation = [whole] { return whole; },
           .loss = {},
           .setting = {{"seed", std::to_string(run.seed)}, {"batch", std::to_string(run.batch)}}};
+}
+
+/// The names 0 … count − 1.
+inline std::vector<std::string> numbers(int64_t count) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < count; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+/// A grid of numbers [rows, columns] as a picture.
+inline nn::report::ShadedTable picture(std::string title, const Tensor& grid, std::string explanation) {
+  return {.title = std::move(title),
+          .explanation = std::move(explanation),
+          .row_title = "row",
+          .column_title = "column",
+          .rows = numbers(grid.size(0)),
+          .columns = numbers(grid.size(1)),
+          .values = grid.values(),
+          .is_picture = true};
 }
 
 /// Adds the confusion matrix of the validation split. The last tensor of a batch has the true

@@ -15,6 +15,7 @@
 #include "nn/generation/ctc.h"
 #include "nn/metrics/error_rate.h"
 #include "nn/models/conformer.h"
+#include "nn/models/stack_settings.h"
 #include "ops/ctc.h"
 #include "ops/softmax.h"
 #include "ops/view.h"
@@ -38,6 +39,7 @@ struct Settings {
     o("kernel", model.kernel, "frames that a convolution sees, an odd number").at_least(1);
     o("mixer", model.mixer.name, "one base and parts, joined by +:\n" + mixer_help());
     o("dropout", model.dropout, "dropout probability").at_least(0).below(1);
+    list_checkpoint_blocks(model.recompute_blocks, o);
     o.group("Data");
     o("data", data, "folder with recordings DIGIT_SPEAKER_INDEX.wav; by default tones are generated")
         .decides(Role::files);
@@ -48,16 +50,10 @@ struct Settings {
 /// A grid [rows, frames] as a picture.
 report::ShadedTable picture(const std::string& title, const Tensor& grid, const std::string& row_title,
                             std::vector<std::string> rows, const std::string& explanation) {
-  report::ShadedTable table = {.title = title,
-                               .explanation = explanation,
-                               .row_title = row_title,
-                               .column_title = "second",
-                               .rows = std::move(rows),
-                               .columns = {},
-                               .values = grid.values(),
-                               .is_picture = true};
-  for (int64_t frame = 0; frame < grid.size(1); ++frame)
-    table.columns.push_back(fmt::format("{:.2f}", 0.04 * static_cast<double>(frame)));
+  report::ShadedTable table = examples::picture(title, grid, explanation);
+  table.row_title = row_title, table.rows = std::move(rows), table.column_title = "second";
+  for (size_t frame = 0; frame < table.columns.size(); ++frame)
+    table.columns[frame] = fmt::format("{:.2f}", 0.04 * static_cast<double>(frame));
   return table;
 }
 

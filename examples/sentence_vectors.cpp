@@ -34,7 +34,8 @@ report::RunRecord train_once(const VectorSettings& s, const std::string& views, 
                      .embedding_norm = true,
                      .stack = {.block = {.mixer = {.width = s.width, .heads = 4, .context = kContext},
                                          .dropout = s.dropout},
-                               .layers = s.layers}});
+                               .layers = s.layers,
+                               .recompute_blocks = s.recompute_blocks}});
   const auto collate = [&](std::span<const Paraphrase> pairs) { return batch_of(tokenizer, pairs); };
   const auto pairs = paraphrases(Part::training, kPairs);
   Loader loader(views == "pairs" ? pairs : twice(pairs),

@@ -7,6 +7,7 @@
 #include "examples/model_runs.h"
 #include "nn/data/joined_texts.h"
 #include "nn/data/synthetic/grammar.h"
+#include "nn/models/stack_settings.h"
 
 namespace vitrine::examples {
 
@@ -15,6 +16,7 @@ struct VectorSettings {
   std::vector<double> temperatures = {1, 0.0333};
   int64_t seeds = 1, width = 64, layers = 2;
   double dropout = 0.1;
+  bool recompute_blocks = false;
   RunSettings run = {.training = {.steps = 400, .weight_decay = 0.01},
                      .schedule = {.final_lr = 0, .warmup = 40}};
 
@@ -27,6 +29,7 @@ struct VectorSettings {
     o("width", width, "channels").at_least(1);
     o("layers", layers, "blocks").at_least(1);
     o("dropout", dropout, "dropout probability").at_least(0).below(1);
+    nn::list_checkpoint_blocks(recompute_blocks, o);
     run.list(o);
     o.remove("seed");
     o.find("batch")->at_least(2);

@@ -44,10 +44,12 @@ struct Settings {
     gpt.list(o);
     o.remove("vocabulary");  // that of the tokenizer
     o.group("Data and comparison");
-    o("tokenizer", tokenizer, "what a token is: a character, bytes that often come together, or a word")
-        .one_of({"characters", "bpe", "words"})
+    o("tokenizer", tokenizer,
+      "what a token is: a character, bytes that often come together, a word, or a part of one")
+        .one_of({"characters", "bpe", "words", "word_piece"})
         .decides(Role::files);
-    o("vocabulary", vocabulary, "tokens of bpe and words, the 256 bytes among them; a short text gives fewer")
+    o("vocabulary", vocabulary,
+      "tokens of the others, the 256 bytes or the characters among them; a short text gives fewer")
         .at_least(256)
         .unless([this] { return tokenizer == "characters" ? "the tokenizer characters has none" : ""; })
         .decides(Role::files);

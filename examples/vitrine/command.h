@@ -14,6 +14,7 @@ namespace vitrine::examples {
 struct Words {
   std::string name = {}, help = {};
   int least = 0, most = 0;
+  std::vector<std::string> first = {};  ///< what the first may be, for completion; empty: a file
 };
 
 /// A subcommand. Help, flags and shell completion come from its list of options.

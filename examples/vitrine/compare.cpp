@@ -57,7 +57,7 @@ int run(CompareSettings& s, const Call& call) {
 Command compare_command() {
   return make_command<CompareSettings>("compare", "Draws any runs together in one report.",
                                        "  vitrine compare runs/standard runs/laser\n"
-                                       "  vitrine compare runs/* --out all.html --title 'All runs'",
+                                       "  vitrine compare runs/*/ --out all.html --title 'All runs'",
                                        {"run", "run folders", 1, 1000}, run);
 }
 

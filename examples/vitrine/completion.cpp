@@ -32,11 +32,12 @@ std::string values_by_flag(const Command& command) {
   return cases;
 }
 
-/// Sets `flags` and `values` from $command and $previous; bash and zsh read the same text.
+/// Sets `flags`, `first` and `values` from $command and $previous; bash and zsh read the same text.
 std::string lookup() {
-  std::string text = "  local flags=\"\" values=\"\"\n  case $command in\n";
+  std::string text = "  local flags=\"\" first=\"\" values=\"\"\n  case $command in\n";
   for (const Command& command : commands())
-    text += fmt::format("    {}) flags=\"{}\" ;;\n", command.name, flags_of(command));
+    text += fmt::format("    {}) flags=\"{}\" first=\"{}\" ;;\n", command.name, flags_of(command),
+                        fmt::join(command.words.first, " "));
   text += "  esac\n  case $command:$previous in\n";
   for (const Command& command : commands()) text += values_by_flag(command);
   return text + "  esac\n";
@@ -49,6 +50,7 @@ std::string for_bash() {
          "\" -- \"$word\"))\n"
          "  elif [ -n \"$values\" ]; then COMPREPLY=($(compgen -W \"$values\" -- \"$word\"))\n"
          "  elif [[ $word == -* ]]; then COMPREPLY=($(compgen -W \"$flags\" -- \"$word\"))\n"
+         "  elif [ \"$COMP_CWORD\" = 2 ] && [ -n \"$first\" ]; then COMPREPLY=($(compgen -W \"$first\" -- \"$word\"))\n"
          "  else COMPREPLY=($(compgen -f -- \"$word\")); fi\n"
          "}\ncomplete -o filenames -F _vitrine vitrine\n";
 }
@@ -60,6 +62,7 @@ std::string for_zsh() {
          "\n"
          "  elif [[ -n $values ]]; then compadd -- ${=values}\n"
          "  elif [[ $word == -* ]]; then compadd -- ${=flags}\n"
+         "  elif (( CURRENT == 3 )) && [[ -n $first ]]; then compadd -- ${=first}\n"
          "  else _files; fi\n"
          "}\ncompdef _vitrine vitrine\n";
 }
@@ -76,6 +79,11 @@ std::string for_fish() {
   for (const Command& command : commands())
     text += fmt::format("complete -c vitrine -n __fish_use_subcommand -f -a {} -d {}\n", command.name,
                         fish_quoted(command.purpose));
+  for (const Command& command : commands())
+    if (!command.words.first.empty())
+      text += fmt::format(
+          "complete -c vitrine -n '__fish_seen_subcommand_from {}; and test (count (commandline -opc)) = 2' -f -a '{}'\n",
+          command.name, fmt::join(command.words.first, " "));
   for (const Command& command : commands())
     for (const nn::Option& option : command.options()) {
       text += fmt::format("complete -c vitrine -n '__fish_seen_subcommand_from {}' -l {} -d {}", command.name,
@@ -103,7 +111,7 @@ Command completion_command() {
       "  source <(vitrine completion bash)                      in ~/.bashrc\n"
       "  source <(vitrine completion zsh)                       in ~/.zshrc, after compinit\n"
       "  vitrine completion fish > ~/.config/fish/completions/vitrine.fish",
-      {"shell", "bash, zsh or fish", 1, 1}, run);
+      {"shell", "bash, zsh or fish", 1, 1, {"bash", "zsh", "fish"}}, run);
 }
 
 }  // namespace vitrine::examples

@@ -33,7 +33,7 @@ int run(ConvertSettings& s, const Call& call) {
 
 Command convert_command() {
   return make_command<ConvertSettings>(
-      "convert", "Saves a model as the folder of a pretrained one, which other programs read.",
+      "convert", "Saves a language model as the folder of a pretrained one, which other programs read.",
       "  vitrine convert runs/standard mine\n"
       "  vitrine convert gpt2 smaller --dtype bfloat16\n",
       {"from and to",

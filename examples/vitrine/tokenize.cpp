@@ -90,7 +90,12 @@ Command tokenize_command() {
       "  vitrine tokenize train --data shakespeare.txt --vocabulary 5000 --tokenizer bpe.json\n"
       "  vitrine tokenize encode 'To be, or not to be' --tokenizer bpe.json --pieces\n"
       "  vitrine tokenize decode 84 111 32 98 101 --tokenizer runs/standard",
-      {"what", "train, encode or decode; and the text or the numbers, or standard input", 1, 100000}, run);
+      {"what",
+       "train, encode or decode; and the text or the numbers, or standard input",
+       1,
+       100000,
+       {"train", "encode", "decode"}},
+      run);
 }
 
 }  // namespace vitrine::examples

@@ -14,6 +14,7 @@
 #include "nn/config_file.h"
 #include "nn/data/windows.h"
 #include "nn/generation/generate.h"
+#include "nn/metrics/perplexity.h"
 #include "nn/report/record_file.h"
 #include "nn/report/report.h"
 #include "nn/report/seeds.h"
@@ -99,8 +100,11 @@ Corpus read_corpus(const Settings& s) {
   const std::string_view training = std::string_view(text).substr(0, position_of_character(text, cut));
   Corpus corpus{.tokenizer = make_tokenizer(s.tokenizer, s.vocabulary, text, training)};
   corpus.training = corpus.tokenizer->encode(training);
-  corpus.validation = corpus.tokenizer->encode(std::string_view(text).substr(training.size()));
-  corpus.prompt = text.find('\n') == text.npos ? text.substr(0, position_of_character(text, 1)) : "\n";
+  const std::string_view rest = std::string_view(text).substr(training.size());
+  corpus.validation = corpus.tokenizer->encode(rest);
+  corpus.tokens_per_byte = static_cast<double>(corpus.validation.size()) / static_cast<double>(rest.size());
+  const bool has_line_feed = text.find('\n') != text.npos && corpus.tokenizer->encode("\n").size() > 0;
+  corpus.prompt = has_line_feed ? "\n" : corpus.tokenizer->decode(corpus.training.slice(0, 1));
   return corpus;
 }
 
@@ -110,6 +114,7 @@ RunRecord train_run(Settings s, const Run& run, const Corpus& corpus, const Trai
   Gpt model = make_model(s, tokenizer.size());
   Task task = language_modeling(model, corpus.training, corpus.validation, s.batch, s.seed);
   keep_tokenizer(task, tokenizer);
+  task.metrics.push_back(bits_per_byte_metric(corpus.tokens_per_byte));
   if (s.gpt.residual == Residual::admin && run.resume.empty())
     initialize_admin(model.decoder, [&] { model.forward(task.batch(0).to(model.device()).tensors[0]); });
   std::filesystem::create_directories(std::filesystem::path(run.config).parent_path());
@@ -158,7 +163,8 @@ bool train_runs(const std::string& program, const Settings& given, const OptionL
   const Corpus corpus = read_corpus(s);
   if (s.prompt.empty()) s.prompt = corpus.prompt;
   // Errors in a later run or in the prompt are reported before training begins.
-  corpus.tokenizer->encode(s.prompt);
+  check(s.sample == 0 || corpus.tokenizer->encode(s.prompt).size() > 0,
+        "--prompt: the tokenizer {} makes no token of it, wanted at least one", s.tokenizer);
   for (const Run& one : runs) {
     const Settings own = settings_of_run(s, options, one);
     Gpt model = make_model(own, corpus.tokenizer->size());

@@ -17,7 +17,8 @@ namespace vitrine::examples {
 struct Corpus {
   std::unique_ptr<nn::Tokenizer> tokenizer;
   nn::Tokens training = {}, validation = {};
-  std::string prompt = {};  ///< with which a sample begins by default
+  std::string prompt = {};     ///< with which a sample begins by default
+  double tokens_per_byte = 0;  ///< of the rest
 };
 
 /// A tokenizer of the kind "characters", "bpe", "word_piece" or "words". The vocabulary of

@@ -7,6 +7,8 @@
 
 #include "core/creation.h"
 #include "nn/data/lines.h"
+#include "ops/join.h"
+#include "ops/view.h"
 
 namespace vitrine::nn {
 namespace {
@@ -52,6 +54,20 @@ Batch image_batch(std::span<const LabelledImage> images) {
     y.data<int64_t>()[i] = label;
   }
   return {{x, y}, count};
+}
+
+Dataset<LabelledImage> with_shifts(const Dataset<LabelledImage>& images) {
+  std::vector<Dataset<LabelledImage>> sets = {images};
+  for (const int64_t dim : {0, 1})
+    for (const bool forward : {false, true})
+      sets.push_back(mapped(images, [=](const LabelledImage& item) {
+        const int64_t size = item.image.size(dim);
+        std::vector<int64_t> before = {0, 0}, after = {0, 0};
+        (forward ? before : after)[static_cast<size_t>(dim)] = 1;
+        const Tensor kept = slice(item.image, dim, forward ? 0 : 1, forward ? size - 1 : size);
+        return LabelledImage{pad(kept, before, after), item.label};
+      }));
+  return concatenated(std::move(sets));
 }
 
 Dataset<LabelledImage> read_optdigits(const std::string& path) {

@@ -4,6 +4,7 @@
 
 #include "core/record.h"
 #include "nn/layers/xavier.h"
+#include "nn/models/stack_settings.h"
 #include "nn/transformer/mixers.h"
 #include "nn/transformer/position_rows.h"
 #include "ops/elementwise.h"
@@ -53,8 +54,7 @@ void EncoderDecoderOptions::list(OptionList& o) {
   o("norm", norm, "kind of norm");
   o("residual", residual, "where the norms are");
   o.flag("no-bias", bias, Bias::no, "linear layers without bias");
-  o("checkpoint-blocks", recompute_blocks, "save memory: compute blocks again in the backward pass")
-      .decides(Role::execution);
+  list_checkpoint_blocks(recompute_blocks, o);
 }
 
 EncoderDecoder::EncoderDecoder(const EncoderDecoderOptions& o)

@@ -10,6 +10,7 @@
 #include "nn/init.h"
 #include "nn/layers/heads.h"
 #include "nn/models/deviation.h"
+#include "nn/models/stack_settings.h"
 #include "nn/transformer/mixers.h"
 #include "nn/transformer/position_rows.h"
 #include "ops/elementwise.h"
@@ -119,8 +120,7 @@ void GptOptions::list(OptionList& o) {
   const auto not_universal = [this] { return universal ? "" : "each block is taken once"; };
   o("halting", halting, "how a position halts and what it returns").unless(not_universal);
   o("ponder", ponder, "factor of the loss that makes positions halt early").at_least(0).unless(not_universal);
-  o("checkpoint-blocks", recompute_blocks, "save memory: compute blocks again in the backward pass")
-      .decides(Role::execution);
+  list_checkpoint_blocks(recompute_blocks, o);
 }
 
 void GptOptions::validate() const {

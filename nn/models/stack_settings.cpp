@@ -19,7 +19,11 @@ void list_stack(StackOptions& stack, OptionList& o) {
   o("drop-path", block.drop_path, "probability that a part of the last block is dropped for a whole item")
       .at_least(0)
       .below(1);
-  o("checkpoint-blocks", stack.recompute_blocks, "save memory: compute blocks again in the backward pass")
+  list_checkpoint_blocks(stack.recompute_blocks, o);
+}
+
+void list_checkpoint_blocks(bool& recompute_blocks, OptionList& o) {
+  o("checkpoint-blocks", recompute_blocks, "save memory: compute blocks again in the backward pass")
       .decides(Role::execution);
 }
 

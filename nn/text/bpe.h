@@ -31,6 +31,7 @@ class Bpe final : public TokenModel {
   std::string kind() const override { return "bpe"; }
   const VocabularyTable& vocabulary() const override { return vocabulary_; }
   const std::vector<Merge>& merges() const { return merges_; }
+  bool whole_words() const { return whole_words_; }
   /// In O(n log n) steps for a word of n bytes: the pairs wait in a priority queue. A byte that is
   /// no token is an error.
   void append_ids(std::string_view word, std::vector<int32_t>& ids) const override;

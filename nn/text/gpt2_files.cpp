@@ -1,9 +1,14 @@
 #include "nn/text/gpt2_files.h"
 
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "core/files/file.h"
 #include "nn/text/bpe.h"
 #include "nn/text/byte_alphabet.h"
 #include "nn/text/json_reader.h"
@@ -12,6 +17,8 @@
 
 namespace vitrine::nn {
 namespace {
+
+constexpr const char* kEndOfText = "<|endoftext|>";
 
 std::vector<Merge> read_merges(const std::string& path, const VocabularyTable& vocabulary) {
   std::istringstream lines(read_text(path));
@@ -42,6 +49,28 @@ std::vector<Merge> read_merges(const std::string& path, const VocabularyTable& v
   return merges;
 }
 
+/// Errors, unless the stages are those of load_gpt2_tokenizer.
+void check_is_gpt2(const Pipeline& stages, const Bpe& bpe) {
+  const auto& steps = stages.splitter.steps();
+  const bool splits =
+      steps.size() == 1 && steps[0].remains == Remains::all && steps[0].pattern.text() == kGpt2Pattern;
+  const auto is_end = [](const AddedToken& token) {
+    return token.text == kEndOfText && token.special && !token.normalized && !token.strip_left &&
+           !token.strip_right;
+  };
+  const bool only_end = std::all_of(stages.added.begin(), stages.added.end(), is_end);
+  const bool learned_end = stages.added.empty() && bpe.vocabulary().find(kEndOfText).has_value();
+  for (const auto& [same, difference] :
+       {std::pair{stages.normalizer.steps().empty() && !stages.blank_first,
+                  "changes a text before it is split"},
+        {splits, "splits a text by another pattern"},
+        {!bpe.whole_words(), "takes whole words that are tokens before it merges"},
+        {only_end && !learned_end, "has other special tokens than <|endoftext|>"},
+        {stages.front.empty() && stages.back.empty(), "puts tokens around a text"}})
+    check(same, "save_gpt2_tokenizer: unlike GPT-2's, the tokenizer {}, which these files cannot say",
+          difference);
+}
+
 }  // namespace
 
 PipelineTokenizer load_gpt2_tokenizer(const std::string& encoder_json, const std::string& vocab_bpe) {
@@ -50,13 +79,31 @@ PipelineTokenizer load_gpt2_tokenizer(const std::string& encoder_json, const std
   std::vector<Merge> merges = read_merges(vocab_bpe, vocabulary);
   Pipeline stages;
   stages.splitter = Splitter({{Pattern(kGpt2Pattern), Remains::all}});
-  if (const auto id = vocabulary.find("<|endoftext|>")) stages.added = {{.id = *id, .text = "<|endoftext|>"}};
+  if (const auto id = vocabulary.find(kEndOfText)) stages.added = {{.id = *id, .text = kEndOfText}};
   try {
     stages.model = std::make_shared<Bpe>(std::move(vocabulary), std::move(merges));
   } catch (const Error& error) {
     fail("{}: {}", vocab_bpe, error.what());
   }
   return PipelineTokenizer(std::move(stages));
+}
+
+void save_gpt2_tokenizer(const PipelineTokenizer& tokenizer, const std::string& encoder_json,
+                         const std::string& vocab_bpe) {
+  const Pipeline& stages = tokenizer.stages();
+  const auto* bpe = dynamic_cast<const Bpe*>(stages.model.get());
+  check(bpe != nullptr, "save_gpt2_tokenizer: wanted byte-level BPE, got {}", tokenizer.kind());
+  check_is_gpt2(stages, *bpe);
+  nlohmann::ordered_json ids = nlohmann::ordered_json::object();
+  auto& members = ids.get_ref<nlohmann::ordered_json::object_t&>();
+  for (int64_t id = 0; id < tokenizer.size(); ++id)
+    members.emplace_back(id < bpe->vocabulary().size() ? spell_bytes(bpe->vocabulary()[id]) : kEndOfText, id);
+  std::string merges = "#version: 0.2\n";
+  for (const Merge& m : bpe->merges())
+    merges += spell_bytes(bpe->vocabulary()[m.left]) + " " + spell_bytes(bpe->vocabulary()[m.right]) + "\n";
+  const std::string json = ids.dump();
+  write_file("save_gpt2_tokenizer", encoder_json, std::array<std::string_view, 1>{json});
+  write_file("save_gpt2_tokenizer", vocab_bpe, std::array<std::string_view, 1>{merges});
 }
 
 }  // namespace vitrine::nn

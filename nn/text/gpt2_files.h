@@ -14,4 +14,10 @@ namespace vitrine::nn {
 /// earlier merge).
 PipelineTokenizer load_gpt2_tokenizer(const std::string& encoder_json, const std::string& vocab_bpe);
 
+/// Saves a byte-level BPE as these two files. They say nothing of normalization, splitting and
+/// special tokens: who reads them takes those of GPT-2. So a tokenizer that differs from these is
+/// an error, as load_gpt2_tokenizer would give it other ids.
+void save_gpt2_tokenizer(const PipelineTokenizer& tokenizer, const std::string& encoder_json,
+                         const std::string& vocab_bpe);
+
 }  // namespace vitrine::nn

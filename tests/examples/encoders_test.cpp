@@ -4,9 +4,11 @@
 #include <fstream>
 #include <string>
 
+#include "nn/pretrained/pretrained.h"
 #include "tests/examples/printed.h"
 #include "tests/folder.h"
 
+using namespace vitrine::nn;
 using vitrine::test::printed_by;
 
 namespace {
@@ -50,9 +52,10 @@ TEST_CASE("the odd item of nearly every set is found within seconds") {
 
 TEST_CASE("drawn digits are classified, and a folder without images is an error") {
   const vitrine::test::Folder folder;
-  const std::string printed = run(VITRINE_CLASSIFY_IMAGES " --steps 40", folder,
-                                  {"Confusion matrix", "Where the class looks", "heat pixels"});
+  const std::string printed = run(VITRINE_CLASSIFY_IMAGES " --steps 40 --save '" + (folder / "vit") + "'",
+                                  folder, {"Confusion matrix", "Where the class looks", "heat pixels"});
   CHECK(number_before(printed, " % of 2000 held-out images are right\n") > 20);  // chance: 10
+  CHECK(load_pretrained<VisionTransformer>(folder / "vit").options().patch == 4);
   const std::string inspect =
       VITRINE_VITRINE_PROGRAM " inspect " + (folder / "mixer_standard/checkpoint.safetensors");
   CHECK(printed_by(inspect.c_str()).find("weights of a model\n") != std::string::npos);
@@ -107,6 +110,7 @@ TEST_CASE("a BERT is pretrained and fine-tuned in each way, on the grammar and o
   };
   CHECK(summary(printed_by((VITRINE_FINE_TUNE " --resume" + tiny).c_str())) == summary(printed));
   CHECK(std::system((VITRINE_FINE_TUNE " --resume --batch 5" + tiny).c_str()) != 0);
+  std::ofstream(folder / "empty");
   for (const char* name : {"good", "bad"}) {
     std::ofstream file(folder / name);
     for (int i = 0; i < 60; ++i) file << "a " << name << " film of number " << i << "\n";
@@ -119,8 +123,31 @@ TEST_CASE("a BERT is pretrained and fine-tuned in each way, on the grammar and o
   CHECK(of_files.find("entailment") == std::string::npos);
   CHECK(of_files.find("lora") == std::string::npos);
   CHECK(std::system((VITRINE_FINE_TUNE " --classes /nowhere" + tiny).c_str()) != 0);
+  CHECK(std::system((VITRINE_FINE_TUNE " --data " + files + " --classes " + (folder / "good") + "," +
+                     (folder / "empty") + tiny)
+                        .c_str()) != 0);
   CHECK(std::system(VITRINE_FINE_TUNE " --rank 0 2> /dev/null") != 0);
   CHECK(std::system(VITRINE_FINE_TUNE " --ways half 2> /dev/null") != 0);
+}
+
+TEST_CASE("fine-tuned models are saved as BERTs, if they are BERTs") {
+  const vitrine::test::Folder folder;
+  const std::string tiny =
+      VITRINE_FINE_TUNE
+      " --pretraining 2 --steps 2 --seeds 1 --width 8 --layers 1 --heads 2 --examples 40 "
+      "--checkpoint-blocks --out '" +
+      (folder / "run") + "' --save '" + (folder / "bert") + "'";
+  CHECK(std::system((tiny + " > /dev/null 2>&1").c_str()) == 0);
+  CHECK(load_pretrained<TextEncoder>(folder / "bert/pretraining").options().classes == 0);
+  CHECK(load_pretrained<TextEncoder>(folder / "bert/similarity_lora_0").options().classes == 6);
+  CHECK(load_tokenizer(folder / "bert/similarity_whole_0/tokenizer.json")->find("[CLS]").has_value());
+  CHECK_FALSE(std::filesystem::exists(folder / "bert/similarity_prompt_0"));
+  const auto refused = [&](const std::string& more, const std::string& why) {
+    const std::string printed = printed_by((tiny + more + " 2>&1 || true").c_str());
+    CHECK_MESSAGE(printed.find(why) != std::string::npos, printed);
+  };
+  refused(" --pooling mean", "--save: a BERT reads the classes from the first position");
+  refused(" --residual pre", "the model is no bert: residual is pre");
 }
 
 TEST_CASE("vectors of sentences are trained for each kind of views and each temperature") {

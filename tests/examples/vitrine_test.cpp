@@ -1,8 +1,10 @@
 // The program `vitrine`: its subcommands, run as a user runs them.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "core/files/safetensors.h"
@@ -71,10 +73,11 @@ TEST_CASE("help and completion name each command and each option; wrong usage is
   std::ofstream(folder / "complete.sh")
       << bash << "COMP_WORDS=(vitrine train --warm); COMP_CWORD=2; _vitrine; "
       << "echo ${COMPREPLY[@]}\nCOMP_WORDS=(vitrine tr); COMP_CWORD=1; _vitrine; "
+      << "echo ${COMPREPLY[@]}\nCOMP_WORDS=(vitrine tokenize en); COMP_CWORD=2; _vitrine; "
       << "echo ${COMPREPLY[@]}\n";
   CHECK(std::system(("bash '" + (folder / "complete.sh") + "' > '" + (folder / "completed") + "'").c_str()) ==
         0);
-  CHECK(bytes_of_file(folder / "completed") == "--warmup\ntrain translate\n");
+  CHECK(bytes_of_file(folder / "completed") == "--warmup\ntrain translate\nencode\n");
   const std::pair<Arguments, const char*> mistakes[] = {
       {{}, "Usage: vitrine COMMAND"},
       {{"trian"}, "vitrine: there is no command trian; did you mean train?"},
@@ -114,11 +117,13 @@ TEST_CASE("train makes a folder for each run; its config repeats the run, and ot
   const std::string sample = succeeds(folder, {"sample", laser, "--count", "9"});
   contains(printed, "--- sample ---\n" + sample + "---");
 
-  contains(succeeds(folder, {"compare", runs + "/standard", laser, "--out", folder / "both.html"}),
+  // As a shell expands runs/*/
+  contains(succeeds(folder, {"compare", runs + "/standard/", laser + "/", "--out", folder / "both.html"}),
            "report: ");
   const std::string page = bytes_of_file(folder / "both.html");
   contains(page, "Loss of all runs");
   contains(page, "training cost");
+  contains(page, "bits per byte");
   succeeds(folder, {"compare", laser, laser + "/record.json", "--out", folder / "twice.html"});
   // Runs of the same name get their paths as names
   contains(bytes_of_file(folder / "twice.html"), laser + "/record.json");
@@ -184,6 +189,28 @@ TEST_CASE("tokenize trains, encodes and decodes") {
   contains(succeeds(folder, {"tokenize", "train", "--data", folder / "text.txt", "--kind", "word_piece",
                              "--vocabulary", "256", "--tokenizer", file}),
            "word_piece, ");
+}
+
+TEST_CASE("train takes any kind of tokens, and counts bits per byte of the text") {
+  const TextFolder folder;
+  for (const std::string kind : {"bpe", "words", "word_piece"}) {
+    const std::string run = folder / kind;
+    succeeds(folder, command(folder, "train",
+                             {"--steps", "2", "--tokenizer", kind, "--vocabulary", "260", "--out", run}));
+    std::istringstream lines(bytes_of_file(run + "/standard/metrics.jsonl"));
+    std::string last;
+    for (std::string line; std::getline(lines, line);) last = line;
+    const auto metrics = nlohmann::json::parse(last);
+    const double loss = metrics["validation_loss"], bits = metrics["validation_bits per byte"];
+    // A token of these kinds has more than one byte on average
+    CHECK(bits > 0);
+    CHECK(bits < loss / std::log(2));
+  }
+  const Result empty = run_command(
+      folder,
+      command(folder, "train", {"--tokenizer", "word_piece", "--vocabulary", "260", "--prompt", " "}));
+  CHECK(empty.code == 1);
+  contains(empty.printed, "--prompt: the tokenizer word_piece makes no token of it");
 }
 
 TEST_CASE("vitrine translate reads the checkpoint that the example translate has saved") {

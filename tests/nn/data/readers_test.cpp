@@ -331,3 +331,16 @@ TEST_CASE("rows of different lengths are padded, and their lengths are given") {
   check_error([] { pad_frames(std::vector{ones({1, 2}), ones({1, 3})}); }, {"row 1", "[1, 3]"});
   check_error([] { pad_frames(std::vector{ones({1, 2}), ones({4})}); }, {"row 1", "[4]"});
 }
+
+TEST_CASE("shifted copies of images follow the images, and keep their labels") {
+  const Tensor image = tensor({1, 2, 3, 4, 5, 6}, {2, 3});
+  const auto all = with_shifts(Dataset<LabelledImage>({{image, 7}}));
+  const std::vector<std::vector<double>> expected = {
+      {1, 2, 3, 4, 5, 6}, {4, 5, 6, 0, 0, 0}, {0, 0, 0, 1, 2, 3}, {2, 3, 0, 5, 6, 0}, {0, 1, 2, 0, 4, 5}};
+  REQUIRE(all.size() == 5);
+  for (int64_t i = 0; i < 5; ++i) {
+    CHECK(all[i].image.values() == expected[static_cast<size_t>(i)]);
+    CHECK(all[i].image.shape() == Shape{2, 3});
+    CHECK(all[i].label == 7);
+  }
+}

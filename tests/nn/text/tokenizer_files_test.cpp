@@ -1,11 +1,16 @@
 // Files of tokenizers that are broken or not supported: errors with the place and the reason.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "nn/text/gpt2_files.h"
 #include "nn/text/tokenizer.h"
+#include "nn/text/train_bpe.h"
+#include "nn/text/train_word_piece.h"
 #include "tests/folder.h"
 #include "tests/ops/reference.h"
 
@@ -183,6 +188,34 @@ TEST_CASE("values of a wrong type or size are refused with their place") {
   Json file = kBpe;
   file["model"].erase("merges");
   CHECK(error_of(file.dump()).find("t.json: /model has no member merges") != std::string::npos);
+}
+
+TEST_CASE("a trained tokenizer is saved as GPT-2's files, unless it differs from GPT-2's") {
+  const test::Folder folder;
+  const std::string encoder = folder / "encoder.json", merges = folder / "vocab.bpe";
+  const std::string text = "the cat sat on the mat, the café's cat.<|endoftext|>\n 12 cats";
+  for (const std::vector<std::string>& special : {std::vector<std::string>{}, {"<|endoftext|>"}}) {
+    const PipelineTokenizer tokenizer = train_bpe(text, {.vocabulary = 290, .special = special});
+    save_gpt2_tokenizer(tokenizer, encoder, merges);
+    const PipelineTokenizer loaded = load_gpt2_tokenizer(encoder, merges);
+    CHECK(loaded.size() == tokenizer.size());
+    for (const SpecialTokens how : {SpecialTokens::as_text, SpecialTokens::as_tokens})
+      CHECK(std::ranges::equal(loaded.encode(text, how), tokenizer.encode(text, how)));
+  }
+  const auto refused = [&](const PipelineTokenizer& tokenizer, const std::string& why) {
+    CHECK_THROWS_WITH_AS(save_gpt2_tokenizer(tokenizer, encoder, merges), doctest::Contains(why.c_str()),
+                         Error);
+  };
+  refused(train_word_piece(text, {.vocabulary = 60}), "wanted byte-level BPE, got word_piece");
+  refused(train_bpe(text, {.vocabulary = 270, .pattern = "\\w+"}), "splits a text by another pattern");
+  refused(train_bpe(text, {.vocabulary = 270, .special = {"<s>"}}), "has other special tokens");
+  const auto changed = [&](void (*change)(Pipeline&)) {
+    Pipeline stages = train_bpe(text, {.vocabulary = 270}).stages();
+    change(stages);
+    return PipelineTokenizer(std::move(stages));
+  };
+  refused(changed([](Pipeline& p) { p.blank_first = true; }), "changes a text before it is split");
+  refused(changed([](Pipeline& p) { p.back = {1}; }), "puts tokens around a text");
 }
 
 TEST_CASE("GPT-2's files: errors name the line") {
