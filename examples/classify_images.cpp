@@ -88,6 +88,7 @@ void run(const Settings& s, const std::string& title) {
   manual_seed(s.run.seed);
   VisionTransformer model(
       {.height = first.image.size(0), .width = first.image.size(1), .patch = s.patch, .stack = s.model});
+  if (!s.save.empty()) check_can_save_pretrained(model);
   const auto logits = [&](const Tensor& x) { return model.forward(x); };
   training::Task task = examples::make_task<LabelledImage>(model, images, image_batch, s.run);
   task.loss = [&](const auto& x) { return cross_entropy(logits(x[0]), x[1]); };
@@ -100,8 +101,8 @@ void run(const Settings& s, const std::string& title) {
   for (int64_t i = 0; i < 3; ++i) show_image(model, images.held_out[i], record);
   examples::say(stdout, "{} parameters; {:.2f} % of {} held-out images are right\n", model.parameter_count(),
                 100 * record.metrics[0].last(), images.held_out.size());
-  if (!s.save.empty()) save_pretrained(model, s.save);
   examples::write_comparison(s.run, title, {record});
+  if (!s.save.empty() && !training::interrupted()) save_pretrained(model, s.save);
 }
 
 }  // namespace

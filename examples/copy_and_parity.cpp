@@ -42,6 +42,7 @@ report::RunRecord train(const MemorySettings& s, const Problem& p, const Mechani
   options.context = positions_of(p.longer ? *p.longer : p.items(Part::held_out, p.length));
   options.vocabulary = p.vocabulary, options.mixer = mechanism.mixer;
   mechanism.change(options);
+  if (options.reversible) options.recompute_blocks = false;  // which it is by itself
   manual_seed(s.run.seed);
   Gpt model(options);
   const auto accuracy_of = [&](const std::vector<Tensor>& x) {

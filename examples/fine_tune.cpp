@@ -50,7 +50,7 @@ RunRecord pretrain(TextEncoder& model, const FineTuneSettings& s, const Pipeline
       TokenMasking(tokenizer, /*seed=*/0));
   task.setting = s.setting();
   training::keep_tokenizer(task, tokenizer);
-  save(model, s, tokenizer, "pretraining");  // what cannot be saved is an error before the training
+  if (!s.save.empty()) check_can_save_pretrained(model);
   RunRecord record = train(std::move(task), own, "pretraining");
   save(model, s, tokenizer, "pretraining");
   write_record(s.run, record);

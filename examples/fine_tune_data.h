@@ -60,8 +60,10 @@ struct FineTuneSettings {
     o("pretraining", pretraining, "steps on masked tokens, with five evaluations").at_least(1);
     o("pretraining-rate", pretraining_rate, "learning rate of the pretraining").above(0);
     o.group("Training");
-    o("ways", ways, "how the tasks are learned").one_of({"scratch", "whole", "last", "lora", "prompt"});
-    o("seeds", seeds, "runs of each way; their mean has an interval").at_least(1);
+    o("ways", ways, "how the tasks are learned")
+        .one_of({"scratch", "whole", "last", "lora", "prompt"})
+        .decides(nn::Role::files);
+    o("seeds", seeds, "runs of each way; their mean has an interval").at_least(1).decides(nn::Role::files);
     run.list(o);
     o.remove("seed");
     o("save", save, "folder for the trained models, as published BERTs; a learned prompt is no part of one")
@@ -106,8 +108,10 @@ inline Texts read_texts(const std::vector<std::string>& paths, nn::synthetic::Pa
     for (const std::string& line : nn::read_lines(paths[i], "fine_tune"))
       if (!line.empty() && nn::synthetic::part_of(line) == part)
         all.push_back({line, "", static_cast<double>(i)});
-    check(all.size() > before, "fine_tune: {} has no {} text, wanted a text in each line", paths[i],
-          part == nn::synthetic::Part::training ? "training" : "held-out");
+    check(
+        all.size() > before,
+        "{}: no line is in the {} part; wanted a text in each line, of which about one in eight is held out",
+        paths[i], part == nn::synthetic::Part::training ? "training" : "held-out");
   }
   return Texts(std::move(all));
 }

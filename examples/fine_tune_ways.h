@@ -70,10 +70,11 @@ inline nn::TextEncoder model_for(const Way& way, const FineTuneSettings& s, nn::
 }
 
 /// Saves a model and its tokenizer as a BERT in a folder of --save. Its low-rank changes become a
-/// part of its weights. A model with a learned prompt is left out.
+/// part of its weights. A model with a learned prompt, and one whose training was interrupted, are
+/// left out.
 inline void save(nn::TextEncoder& model, const FineTuneSettings& s, const nn::Tokenizer& tokenizer,
                  std::string name, bool lora = false) {
-  if (s.save.empty() || model.options().prompt > 0) return;
+  if (s.save.empty() || model.options().prompt > 0 || nn::training::interrupted()) return;
   std::replace(name.begin(), name.end(), ' ', '_');
   if (lora) nn::merge_lora(model);
   nn::save_pretrained(model, s.save + "/" + name, {.tokenizer = &tokenizer});

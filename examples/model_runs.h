@@ -74,10 +74,16 @@ nn::report::RunRecord train(nn::training::Task task, const Settings& s, const st
   options.checkpoint = files.checkpoint;
   options.metrics = files.metrics;
   if (!options.tensorboard.empty()) options.tensorboard += "/" + files.file;
+  // A resumed run must have the same
+  for (const auto& [option, value] : nn::option_values(s, {nn::Role::result}))
+    task.setting.emplace("--" + option, value);
   task.model.to(dtype_of(run.dtype));
   nn::training::Trainer trainer(std::move(task), run.schedule.schedule(options.steps), options);
   if (run.resume && std::filesystem::exists(files.checkpoint)) trainer.resume(files.checkpoint);
   trainer.run(nn::training::interrupted);
+  if (nn::training::interrupted())
+    say(stdout, "{}: interrupted at step {}; results are those of the last evaluation. --resume continues\n",
+        name, trainer.step());
   nn::report::RunRecord& record = trainer.record();
   record.name = record.method = name;
   record.settings = nn::option_values(s, {nn::Role::result, nn::Role::schedule});

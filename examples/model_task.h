@@ -34,7 +34,9 @@ nn::training::Task make_task(nn::Module& model, const nn::Split<Item>& items,
           .batch = [loader](int64_t index) { return loader->batch(index); },
           .validation = [whole] { return whole; },
           .loss = {},
-          .setting = {{"seed", std::to_string(run.seed)}, {"batch", std::to_string(run.batch)}}};
+          .setting = {{"seed", std::to_string(run.seed)},
+                      {"batch", std::to_string(run.batch)},
+                      {"training items", std::to_string(training.size())}}};
 }
 
 /// The names 0 … count − 1.

@@ -22,9 +22,11 @@ struct VectorSettings {
 
   void list(nn::OptionList& o) {
     o.group("Runs");
-    o("views", views, "what the two views of a sentence are").one_of({"dropout", "pairs"});
-    o("temperatures", temperatures, "by which cosines are divided").above(0);
-    o("seeds", seeds, "runs of each kind").at_least(1);
+    o("views", views, "what the two views of a sentence are")
+        .one_of({"dropout", "pairs"})
+        .decides(nn::Role::files);
+    o("temperatures", temperatures, "by which cosines are divided").above(0).decides(nn::Role::files);
+    o("seeds", seeds, "runs of each kind").at_least(1).decides(nn::Role::files);
     o.group("Model");
     o("width", width, "channels").at_least(1);
     o("layers", layers, "blocks").at_least(1);

@@ -273,7 +273,7 @@ Tensor clone(const Tensor& x) {
 }
 
 Tensor cast(const Tensor& x, DType dtype) {
-  if (x.dtype() == dtype) return x;
+  if (x.dtype() == dtype || (x.dtype() == DType::dual64 && is_floating(dtype))) return x;
   Tensor y = copy_as(x, dtype);
   if (!is_floating(dtype)) return record_cut("cast", x, y);
   return record("cast", {x}, y, [from = x.dtype()](const Tensor& dy) -> Grads { return {cast(dy, from)}; });

@@ -51,7 +51,8 @@ Tensor contiguous(const Tensor& x);
 /// A copy with its own storage.
 Tensor clone(const Tensor& x);
 /// x in another dtype; x itself if it already has that dtype. The gradient between floating types
-/// is cast back; conversion to an integer ends it.
+/// is cast back; conversion to an integer ends it. A dual64 stays one in place of any floating
+/// dtype, so that exact derivatives are not lost.
 Tensor cast(const Tensor& x, DType dtype);
 /// x on another device; x itself if it is already there.
 Tensor to(const Tensor& x, Device device);

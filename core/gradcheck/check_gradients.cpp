@@ -288,8 +288,10 @@ GradientReport check_gradients(const std::function<Tensor(const std::vector<Tens
   }
   check(!all.empty(), "check_gradients: there are no inputs, and no parameters that require a gradient");
   if (checked.empty()) return gradients::check_named(f, all, names, options);
+  // Until the next call: a backward that runs the function again, as recompute() does, reads them.
+  std::vector<Parameter::Substitute> substitutes;
   const auto of_all = [&](const std::vector<Tensor>& xs) {
-    std::vector<Parameter::Substitute> substitutes;
+    substitutes.clear();
     for (size_t i = 0; i < checked.size(); ++i) substitutes.emplace_back(checked[i], xs[inputs.size() + i]);
     return f({xs.begin(), xs.begin() + static_cast<int64_t>(inputs.size())});
   };

@@ -51,6 +51,7 @@ void show(Gpt& model, const Settings& s, const Tokenizer& tokenizer, const Token
   inspect_attention(
       model, WindowLoader(validation, 4, model.options().context, 0).batch(0),
       [&](int64_t id) { return tokenizer.decode({id}); }, record);
+  if (s.sample == 0) return;
   const Tokens prompt = tokenizer.encode(s.prompt);
   const Tokens all =
       generate(model, {prompt.begin(), prompt.end()}, s.sample, {.temperature = 0.8, .seed = s.seed});
@@ -102,9 +103,11 @@ Corpus read_corpus(const Settings& s) {
   corpus.training = corpus.tokenizer->encode(training);
   const std::string_view rest = std::string_view(text).substr(training.size());
   corpus.validation = corpus.tokenizer->encode(rest);
-  corpus.tokens_per_byte = static_cast<double>(corpus.validation.size()) / static_cast<double>(rest.size());
-  const bool has_line_feed = text.find('\n') != text.npos && corpus.tokenizer->encode("\n").size() > 0;
-  corpus.prompt = has_line_feed ? "\n" : corpus.tokenizer->decode(corpus.training.slice(0, 1));
+  if (corpus.tokenizer->decode(corpus.validation) == rest)
+    corpus.tokens_per_byte = static_cast<double>(corpus.validation.size()) / static_cast<double>(rest.size());
+  corpus.prompt = text.find('\n') == text.npos ? text.substr(0, position_of_character(text, 1)) : "\n";
+  if (corpus.training.size() > 0 && corpus.tokenizer->encode(corpus.prompt).size() == 0)
+    corpus.prompt = corpus.tokenizer->decode(corpus.training.slice(0, 1));
   return corpus;
 }
 
@@ -114,7 +117,7 @@ RunRecord train_run(Settings s, const Run& run, const Corpus& corpus, const Trai
   Gpt model = make_model(s, tokenizer.size());
   Task task = language_modeling(model, corpus.training, corpus.validation, s.batch, s.seed);
   keep_tokenizer(task, tokenizer);
-  task.metrics.push_back(bits_per_byte_metric(corpus.tokens_per_byte));
+  if (corpus.tokens_per_byte > 0) task.metrics.push_back(bits_per_byte_metric(corpus.tokens_per_byte));
   if (s.gpt.residual == Residual::admin && run.resume.empty())
     initialize_admin(model.decoder, [&] { model.forward(task.batch(0).to(model.device()).tensors[0]); });
   std::filesystem::create_directories(std::filesystem::path(run.config).parent_path());
@@ -163,7 +166,8 @@ bool train_runs(const std::string& program, const Settings& given, const OptionL
   const Corpus corpus = read_corpus(s);
   if (s.prompt.empty()) s.prompt = corpus.prompt;
   // Errors in a later run or in the prompt are reported before training begins.
-  check(s.sample == 0 || corpus.tokenizer->encode(s.prompt).size() > 0,
+  const int64_t of_prompt = corpus.tokenizer->encode(s.prompt).size();
+  check(s.sample == 0 || of_prompt > 0,
         "--prompt: the tokenizer {} makes no token of it, wanted at least one", s.tokenizer);
   for (const Run& one : runs) {
     const Settings own = settings_of_run(s, options, one);

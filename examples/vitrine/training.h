@@ -18,7 +18,7 @@ struct Corpus {
   std::unique_ptr<nn::Tokenizer> tokenizer;
   nn::Tokens training = {}, validation = {};
   std::string prompt = {};     ///< with which a sample begins by default
-  double tokens_per_byte = 0;  ///< of the rest
+  double tokens_per_byte = 0;  ///< of the rest; 0: its tokens do not give it back
 };
 
 /// A tokenizer of the kind "characters", "bpe", "word_piece" or "words". The vocabulary of

@@ -15,9 +15,10 @@ namespace vitrine::nn {
 namespace {
 
 /// What the weights [B, T, S] read of y [B, S, C]; the mask of y, bool [B, S], may be undefined.
+/// `empty_rows`: a row of scores may be −∞ alone.
 Tensor read_side(const ReadOut& read, const Tensor& weights, const Tensor& scores, const Tensor& y,
-                 const Tensor& mask) {
-  return read.read({weights, scores, mask.defined() ? unsqueeze(mask, 1) : Tensor(), mask.defined()}, y);
+                 const Tensor& mask, bool empty_rows) {
+  return read.read({weights, scores, mask.defined() ? unsqueeze(mask, 1) : Tensor(), empty_rows}, y);
 }
 
 /// Scores [B, T, S] in which keys that are not visible, bool [B, S], are −∞.
@@ -47,7 +48,7 @@ Alignment soft_alignment(const Tensor& a0, const Tensor& b0, const Tensor& a_mas
   const Tensor a = cast(a0, type), b = cast(b0, type), e = matmul(a, transpose(b));
   const auto enhanced = [&](const Tensor& own, const Tensor& other, const Tensor& weights,
                             const Tensor& scores, const Tensor& mask) {
-    const Tensor c = read_side(read, weights, scores, other, mask);
+    const Tensor c = read_side(read, weights, scores, other, mask, mask.defined());
     return cast(concat({own, c, own - c, own * c}, -1), a0.dtype());
   };
   const Tensor to_b = hide(e, b_mask), to_a = hide(transpose(e), a_mask);
@@ -72,8 +73,8 @@ AttentionFlow::Result AttentionFlow::attend(const Tensor& h0, const Tensor& u0, 
       unsqueeze(matmul(h, w[0]), 2) + unsqueeze(matmul(u, w[1]), 1) + matmul(h * w[2], transpose(u)), u_mask);
   const Tensor to_h = hide(unsqueeze(max(scores, {2}), 1), h_mask), of_u = softmax(scores),
                of_h = softmax(to_h);
-  const Tensor read = read_side(read_out, of_u, scores, u, u_mask),
-               whole = read_side(read_out, of_h, to_h, h, h_mask);
+  const Tensor read = read_side(read_out, of_u, scores, u, u_mask, u_mask.defined()),
+               whole = read_side(read_out, of_h, to_h, h, h_mask, h_mask.defined() || u_mask.defined());
   return {cast(concat({h, read, h * read, h * whole}, -1), h0.dtype()), of_u, squeeze(of_h, {1})};
 }
 

@@ -117,9 +117,9 @@ Tensor ComposedAttention::forward(const Tensor& q0, const Tensor& k0, const Tens
   AttentionMask mask = given;
   for (const auto& part : parts) {
     mask = part->restrict(mask, q0.size(2), keys, q0.device());
-    q = part->prepare_queries(q, first_query);
-    k = part->prepare_keys(k, first_key);
-    v = part->prepare_values(v, first_key);
+    q = part->prepare_queries(q, {first_query, given.start});
+    k = part->prepare_keys(k, {first_key, given.start});
+    v = part->prepare_values(v, {first_key, given.start});
   }
   if (cache) std::tie(k, v) = cache->append(k, v);
   for (const auto& part : parts) part->memory().put_before(q, k, v, mask);

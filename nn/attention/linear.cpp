@@ -94,8 +94,8 @@ Tensor FeatureAttention::forward(const Tensor& q0, const Tensor& k0, const Tenso
     check(state == nullptr || parts[i]->traits().cacheable,
           "{}: keys or values of {} change when later ones come, so a state cannot keep them", kind_.name,
           name_.parts[i].row->name);
-    q = parts[i]->prepare_queries(q, first);
-    k = parts[i]->prepare_keys(k, past), v = parts[i]->prepare_values(v, past);
+    q = parts[i]->prepare_queries(q, {first, mask.start});
+    k = parts[i]->prepare_keys(k, {past, mask.start}), v = parts[i]->prepare_values(v, {past, mask.start});
   }
   if (trace) {
     *trace = {};

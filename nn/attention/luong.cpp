@@ -103,6 +103,9 @@ LuongAttention::Result LuongAttention::attend(const Tensor& h0, const Tensor& so
     const Tensor center =
         position.defined() ? unsqueeze(position, -1) : positions(first, h.size(1), {1, h.size(1), 1}, h);
     distance = positions(0, rows[1], {1, 1, rows[1]}, h) - center;
+    // Padding before the source moves its states.
+    if (visible.defined())
+      distance = distance - cast(reshape(argmax(cast(visible, DType::int32), 1), {-1, 1, 1}), type);
     const Tensor near =
         less_equal(abs(detach(distance)), full_like(detach(distance), static_cast<double>(o.half_window)));
     seen = seen.defined() ? logical_and(seen, near) : near;

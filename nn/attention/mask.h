@@ -21,8 +21,8 @@ struct AttentionMask {
   int64_t first = 0;
   Tensor allowed = {};  ///< bool, true = visible, broadcast to [B, H, Tq, Tk]; undefined: all
   Tensor bias = {};     ///< added to the scores, broadcast to [B, H, Tq, Tk]
-  /// int64 [B]: position 0 of row b is key start[b], for parts that count positions from the start.
-  /// It hides nothing. Undefined: position 0 is key 0.
+  /// int64 [B]: position 0 of row b is key start[b], for parts that count positions from the start,
+  /// such as rotary. It hides nothing. Undefined: position 0 is key 0.
   Tensor start = {};
 
   /// `causal`, the window and `allowed` combined, [.., Tq, Tk]; undefined if no key is hidden.

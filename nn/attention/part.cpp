@@ -5,9 +5,9 @@
 
 namespace vitrine::nn {
 
-Tensor AttentionPart::prepare_queries(const Tensor& q, int64_t) const { return q; }
-Tensor AttentionPart::prepare_keys(const Tensor& k, int64_t) const { return k; }
-Tensor AttentionPart::prepare_values(const Tensor& v, int64_t) const { return v; }
+Tensor AttentionPart::prepare_queries(const Tensor& q, const RowPositions&) const { return q; }
+Tensor AttentionPart::prepare_keys(const Tensor& k, const RowPositions&) const { return k; }
+Tensor AttentionPart::prepare_values(const Tensor& v, const RowPositions&) const { return v; }
 
 void AttentionPart::Memory::put_before(const Tensor& q, Tensor& keys, Tensor& values,
                                        AttentionMask& mask) const {

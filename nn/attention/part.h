@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "nn/attention/mask.h"
+#include "nn/attention/positions.h"
 #include "nn/attention/read_out.h"
 #include "nn/module.h"
 #include "ops/attention.h"
@@ -89,11 +90,11 @@ class AttentionPart : public Module {
   /// combines returns true.
   virtual bool fold(AttentionOptions& /*options*/, const FoldCall& /*call*/) const { return false; }
 
-  /// x [B, H, T, D] → the same shape. `first` is the position of the first query, key or value.
-  /// Keys and values have Hkv heads.
-  virtual Tensor prepare_queries(const Tensor& q, int64_t first) const;
-  virtual Tensor prepare_keys(const Tensor& k, int64_t first) const;
-  virtual Tensor prepare_values(const Tensor& v, int64_t first) const;
+  /// x [B, H, T, D] → the same shape. `at` has the positions of the queries, keys or values. Keys
+  /// and values have Hkv heads.
+  virtual Tensor prepare_queries(const Tensor& q, const RowPositions& at) const;
+  virtual Tensor prepare_keys(const Tensor& k, const RowPositions& at) const;
+  virtual Tensor prepare_values(const Tensor& v, const RowPositions& at) const;
   /// Keys and values that every query sees in addition to those of the sequence, [H, M, D] each,
   /// one head per query head. They come first and are not prepared. A query that sees no key of the
   /// sequence sees none of them. Undefined: this part adds none.

@@ -11,6 +11,7 @@
 
 #include "core/creation.h"
 #include "ops/elementwise.h"
+#include "ops/index.h"
 #include "ops/rotary.h"
 #include "ops/view.h"
 
@@ -112,6 +113,22 @@ Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& o) {
   const Turns turns = turns_of(x, o);
   const auto table = [&](Wave wave) {
     return waves(wave, first, x.size(-2), turns, accumulation_dtype(x.dtype()), x.device());
+  };
+  return rotary(x, table(Wave::cosine), table(Wave::sine), o.interleaved);
+}
+
+Tensor rotate(const Tensor& x, const RowPositions& at, const RotaryOptions& o) {
+  if (!at.start.defined()) return rotate(x, at.first, o);
+  const Turns turns = turns_of(x, o);
+  check(x.rank() == 4 && at.start.shape() == Shape{x.size(0)},
+        "rotate: the starts are {}, wanted one for each row of x {}", at.start.shape(), x.shape());
+  const int64_t time = x.size(2);
+  const Tensor counted =
+      arange(at.first, at.first + time, 1, DType::int64, x.device()) - unsqueeze(at.start, 1);
+  const Tensor rows = reshape(maximum(counted, 0), {-1});
+  const auto table = [&](Wave wave) {
+    const Tensor all = waves(wave, 0, at.first + time, turns, accumulation_dtype(x.dtype()), x.device());
+    return reshape(index_select(all, 0, rows), {x.size(0), 1, time, turns.pairs});
   };
   return rotary(x, table(Wave::cosine), table(Wave::sine), o.interleaved);
 }

@@ -26,6 +26,15 @@ Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& opt
 /// The same for the positions first, first + 1, …
 Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& options = {});
 
+/// Where the rows of a tensor [B, H, T, D] are: item i of row b is at position first + i −
+/// start[b]. Items before the start of a row are padding, and count as position 0.
+struct RowPositions {
+  int64_t first = 0;
+  Tensor start = {};  ///< int64 [B]; undefined: 0
+};
+/// The same for these positions.
+Tensor rotate(const Tensor& x, const RowPositions& at, const RotaryOptions& options = {});
+
 /// [H] in float64, read-only: 2^(−8(i + 1)/H). If H is not a power of two: the slopes for the next
 /// lower power of two, then every other slope of twice that power. Press, Smith, Lewis 2021.
 Tensor alibi_slopes(int64_t heads, Device device = Device::cpu);

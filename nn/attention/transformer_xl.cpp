@@ -44,11 +44,14 @@ class SegmentState : public DecodingState {
   int64_t length_ = 0;
 };
 
-/// The mask for the last `kept` of `keys` keys.
-AttentionMask of_last(AttentionMask mask, int64_t keys, int64_t kept) {
+/// The mask for the last `kept` of `keys` keys of `batch` rows. Positions count as before, so a
+/// dropped key 0 is at a negative start.
+AttentionMask of_last(AttentionMask mask, int64_t keys, int64_t kept, int64_t batch, Device device) {
   const int64_t dropped = keys - kept;
+  if (dropped == 0) return mask;
   mask.first = std::max<int64_t>(mask.first - dropped, 0);
-  if (mask.start.defined()) mask.start = maximum(mask.start - static_cast<double>(dropped), 0);
+  const Tensor start = mask.start.defined() ? mask.start : zeros({batch}, DType::int64, device);
+  mask.start = start - static_cast<double>(dropped);
   for (Tensor* x : {&mask.allowed, &mask.bias})
     if (x->defined() && x->size(-1) == keys) *x = slice(*x, -1, keys - kept);
   return mask;
@@ -126,8 +129,8 @@ Tensor TransformerXl::forward(const Tensor& x, const MixerCall& call) const {
   const Tensor distances =
       flip(sinusoidal_positions(keys + queries - 1, width, 10000, 1 - queries, x.dtype(), x.device()), {0});
   const Tensor r = select(split_heads(unsqueeze(relative.forward(distances), 0), heads), 0, 0);
-  const AttentionMask mask =
-      of_last(with_lengths(call.mask, call.lengths, x.size(0), past + queries), past + queries, keys);
+  const AttentionMask mask = of_last(with_lengths(call.mask, call.lengths, x.size(0), past + queries),
+                                     past + queries, keys, x.size(0), x.device());
   const Tensor y =
       relative_attention(read, split_heads(query.forward(x), heads), split_heads(kv[0], key_heads),
                          split_heads(kv[1], key_heads), r, content_bias, position_bias, mask, call.trace);

@@ -35,7 +35,7 @@ class TransformerXl : public Mixer {
   explicit TransformerXl(const MixerOptions& options, int64_t memory = 0, const AttentionName& parts = {});
   static const std::vector<Stage>& stages();  ///< of the parts that it accepts
   /// A mask counts the positions of the state as keys; those that it has dropped are ignored. Parts
-  /// that count positions from the start, such as `global`, count from the oldest that it holds.
+  /// that count positions from the start, such as `global`, count the dropped ones, too.
   Tensor forward(const Tensor& x, const MixerCall& call = {}) const override;
   std::unique_ptr<DecodingState> make_state(int64_t batch, int64_t capacity) const override;
   std::string kind() const override { return "attention"; }

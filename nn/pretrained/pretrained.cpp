@@ -108,43 +108,65 @@ void check_same(const Options& options, const nlohmann::ordered_json& written,
     }
 }
 
+/// What is written of a model: its config.json, and the rows of its parameters.
+struct WrittenModel {
+  nlohmann::ordered_json config;
+  std::vector<WeightRow> rows;
+  std::map<std::string, Parameter> parameters;
+};
+
 template <class Options>
-void save(Module& model, Options options, const PretrainedKind<Options>& kind, const std::string& folder,
-          const SavePretrained& how) {
+WrittenModel prepared(Module& model, const Options& options, const PretrainedKind<Options>& kind,
+                      DType dtype) {
+  WrittenModel result{.config = {}, .rows = kind.weights(options), .parameters = {}};
+  result.config["model_type"] = kind.type;
+  result.config["architectures"] = {kind.architecture(options)};
+  result.config["dtype"] = result.config["torch_dtype"] = name(dtype);
+  ConfigFields fields(result.config);
+  Options written = options;
+  kind.config(fields, written);
+  check_same(options, result.config, kind, result.rows);
+  for (auto& [path, parameter] : model.named_parameters()) {
+    check(std::any_of(result.rows.begin(), result.rows.end(),
+                      [&ours = path](const WeightRow& row) { return row.ours == ours; }),
+          "save_pretrained: such a file has no place for the parameter {}{}", path,
+          path.find(".lora.") == path.npos ? "" : "; merge_lora joins low-rank changes with their weights");
+    result.parameters.emplace(path, parameter);
+  }
+  return result;
+}
+
+template <class Options>
+void save(Module& model, const Options& options, const PretrainedKind<Options>& kind,
+          const std::string& folder, const SavePretrained& how) {
   check(is_low_precision(how.dtype) || how.dtype == DType::float32,
         "save_pretrained: the dtype is {}, wanted float32, float16 or bfloat16", name(how.dtype));
   check(how.shard_bytes > 0, "save_pretrained: shards of {} bytes are wanted, at least 1", how.shard_bytes);
-  nlohmann::ordered_json config;
-  config["model_type"] = kind.type;
-  config["architectures"] = {kind.architecture(options)};
-  config["dtype"] = config["torch_dtype"] = name(how.dtype);
-  ConfigFields fields(config);
-  Options written = options;
-  kind.config(fields, written);
-  const std::vector<WeightRow> rows = kind.weights(options);
-  check_same(options, config, kind, rows);
-
-  std::map<std::string, Parameter> parameters;
-  for (auto& [path, parameter] : model.named_parameters()) {
-    check(std::any_of(rows.begin(), rows.end(),
-                      [&, &ours = path](const WeightRow& row) { return row.ours == ours; }),
-          "save_pretrained: such a file has no place for the parameter {}{}", path,
-          path.find(".lora.") == path.npos ? "" : "; merge_lora joins low-rank changes with their weights");
-    parameters.emplace(path, parameter);
-  }
+  const WrittenModel written = prepared(model, options, kind, how.dtype);
   const Tape::Pause pause;
   LateTensors tensors;
-  for (const WeightRow& row : rows)
-    tensors.emplace_back(row.theirs,
-                         LateTensor{how.dtype, row.shape, [&row, parameter = parameters.at(row.ours), &how] {
-                                      return copy_as(row.part_of(parameter.master()), how.dtype);
-                                    }});
+  for (const WeightRow& row : written.rows)
+    tensors.emplace_back(row.theirs, LateTensor{how.dtype, row.shape,
+                                                [&row, parameter = written.parameters.at(row.ours), &how] {
+                                                  return copy_as(row.part_of(parameter.master()), how.dtype);
+                                                }});
   fs::create_directories(folder);
   write_weight_files(folder, tensors, how.shard_bytes);
-  const std::string text = config.dump(2) + "\n";
+  const std::string text = written.config.dump(2) + "\n";
   const std::string_view parts[] = {text};
   write_file("save_pretrained", folder + "/config.json", parts);
   if (how.tokenizer) save_tokenizer(folder + "/tokenizer.json", *how.tokenizer);
+}
+
+GptOptions saved_options(const Gpt& model) {
+  GptOptions options = model.options();
+  options.key_heads = options.key_heads ? options.key_heads : options.heads;
+  options.hidden = options.hidden ? options.hidden : 4 * options.width;
+  return options;
+}
+
+PretrainedKind<GptOptions> kind_to_save(const GptOptions& options) {
+  return options.norm == NormKind::rms ? llama_kind() : gpt2_kind();
 }
 
 }  // namespace
@@ -165,10 +187,8 @@ VisionTransformer load_pretrained<VisionTransformer>(const std::string& folder) 
 }
 
 void save_pretrained(Gpt& model, const std::string& folder, const SavePretrained& how) {
-  GptOptions options = model.options();
-  options.key_heads = options.key_heads ? options.key_heads : options.heads;
-  options.hidden = options.hidden ? options.hidden : 4 * options.width;
-  save(model, options, options.norm == NormKind::rms ? llama_kind() : gpt2_kind(), folder, how);
+  const GptOptions options = saved_options(model);
+  save(model, options, kind_to_save(options), folder, how);
 }
 
 void save_pretrained(TextEncoder& model, const std::string& folder, const SavePretrained& how) {
@@ -177,6 +197,19 @@ void save_pretrained(TextEncoder& model, const std::string& folder, const SavePr
 
 void save_pretrained(VisionTransformer& model, const std::string& folder, const SavePretrained& how) {
   save(model, model.options(), vit_kind(), folder, how);
+}
+
+void check_can_save_pretrained(Gpt& model) {
+  const GptOptions options = saved_options(model);
+  prepared(model, options, kind_to_save(options), DType::float32);
+}
+
+void check_can_save_pretrained(TextEncoder& model) {
+  prepared(model, model.options(), bert_kind(), DType::float32);
+}
+
+void check_can_save_pretrained(VisionTransformer& model) {
+  prepared(model, model.options(), vit_kind(), DType::float32);
 }
 
 }  // namespace vitrine::nn

@@ -49,4 +49,10 @@ void save_pretrained(Gpt& model, const std::string& folder, const SavePretrained
 void save_pretrained(TextEncoder& model, const std::string& folder, const SavePretrained& how = {});
 void save_pretrained(VisionTransformer& model, const std::string& folder, const SavePretrained& how = {});
 
+/// Throws the error that save_pretrained would throw for the options and parameters of the model:
+/// for programs that train before they save.
+void check_can_save_pretrained(Gpt& model);
+void check_can_save_pretrained(TextEncoder& model);
+void check_can_save_pretrained(VisionTransformer& model);
+
 }  // namespace vitrine::nn

@@ -52,12 +52,14 @@ Tensor Mamba2::run(const Tensor& x, std::vector<Tensor>& state, MixerTrace* trac
   const auto parts = split(in.forward(x), {D, D + 2 * N, H}, -1);
   const Tensor before = continued ? state[0] : Tensor();
   const auto read = split(silu(causal_conv1d(parts[1], conv.weight, conv.bias, before)), {D, N, N}, -1);
-  const Tensor u = split_heads(read[0], H);  // [B, H, T, D/H]
+  // In float16 the sums of the state would overflow before their norm.
+  const DType range = x.dtype() == DType::float16 ? DType::float32 : x.dtype();
+  const Tensor u = cast(split_heads(read[0], H), range);  // [B, H, T, D/H]
   // [B, H, T]. Decays near 1 need more digits than 16 bits have.
   const DType wide = accumulation_dtype(x.dtype());
   const Tensor delta = transpose(softplus(cast(parts[2], wide) + cast(Tensor(step), wide)));
   const auto for_heads = [&](const Tensor& of_all) {
-    return expand(unsqueeze(of_all, 1), {x.size(0), H, x.size(1), N});
+    return expand(unsqueeze(cast(of_all, range), 1), {x.size(0), H, x.size(1), N});
   };
   const Tensor keys = for_heads(read[1]), queries = for_heads(read[2]);
   LinearScanOptions scan{.log_decay = neg(delta * unsqueeze(exp(cast(Tensor(rates), wide)), -1))};
@@ -73,7 +75,8 @@ Tensor Mamba2::run(const Tensor& x, std::vector<Tensor>& state, MixerTrace* trac
   if (continued) scan.state = state[1];
   const LinearScanStates s = read_values(u);
   if (x.size(1) > 0) state = {vitrine::clone(causal_conv1d_state(parts[1], sizes_.kernel, before)), s.state};
-  return out.forward(rms_norm(join_heads(s.o + skips * u) * silu(parts[0]), norm_scale));
+  const Tensor y = join_heads(s.o + skips * u) * silu(parts[0]);
+  return out.forward(cast(rms_norm(y, cast(Tensor(norm_scale), range)), x.dtype()));
 }
 
 std::string Mamba2::explain(const MixerCall& call) const {

@@ -80,22 +80,26 @@ Tensor Rwkv7::mix(const Tensor& x, const Tensor& first_values, std::vector<Tenso
   const Tensor g = matmul(sigmoid(inner(gate, mix_gate)), gate.up);
   const Tensor direction = l2_normalize(heads_of(k * key_scale));
   k = k * (1.0 + (a - 1.0) * key_erase);
-  LinearScanOptions scan{
-      .log_decay = heads_of(log_decay), .erase_to = neg(heads_of(a) * direction), .erase_from = direction};
-  const Tensor queries = heads_of(r), keys = heads_of(k), values = heads_of(v);
+  // In float16 the sums of the state would overflow before their norm.
+  const DType wide = x.dtype() == DType::float16 ? DType::float32 : x.dtype();
+  LinearScanOptions scan{.log_decay = cast(heads_of(log_decay), wide),
+                         .erase_to = cast(neg(heads_of(a) * direction), wide),
+                         .erase_from = cast(direction, wide)};
+  const Tensor queries = cast(heads_of(r), wide), keys = cast(heads_of(k), wide),
+               values = cast(heads_of(v), wide);
   if (trace) {
     trace->q = queries, trace->k = keys, trace->v = values;
     const Tape::Pause pause;
     const int64_t time = x.size(1);
-    const Tensor unit = expand(eye(time, -1, x.dtype(), x.device()), {x.size(0), options_.heads, time, time});
+    const Tensor unit = expand(eye(time, -1, wide, x.device()), {x.size(0), options_.heads, time, time});
     trace->weights = linear_scan(queries, keys, unit, scan).o;
   }
   if (continued) scan.state = state[1];
   const LinearScanStates s = linear_scan(queries, keys, values, scan);
   if (x.size(1) > 0) state = {vitrine::clone(select(x, 1, -1)), s.state};
-  const Tensor share = sum(heads_of(r * k) * unsqueeze(own, 1), {-1}, KeepAxes::yes);
+  const Tensor share = sum(queries * keys * unsqueeze(own, 1), {-1}, KeepAxes::yes);
   const Tensor y = join_heads(layer_norm(s.o, {}, {}, eps)) * gain + bias + join_heads(share * values);
-  return out.forward(y * g);
+  return out.forward(cast(y * g, x.dtype()));
 }
 
 Tensor Rwkv7::run(const Tensor& x, std::vector<Tensor>& state, MixerTrace* trace) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -20,10 +21,30 @@ namespace {
 
 constexpr const char* kEndOfText = "<|endoftext|>";
 
+/// Follows merges in their order.
+class MergeOrder {
+ public:
+  explicit MergeOrder(const VocabularyTable& vocabulary)
+      : vocabulary_(vocabulary), made_(static_cast<size_t>(vocabulary.size())) {}
+  /// The part of the next merge that is neither a byte nor made by an earlier merge, as the files
+  /// spell it.
+  std::optional<std::string> missing_part(const Merge& next) {
+    for (const int32_t part : {next.left, next.right})
+      if (vocabulary_[part].size() > 1 && !made_[static_cast<size_t>(part)])
+        return spell_bytes(vocabulary_[part]);
+    made_[static_cast<size_t>(next.merged)] = true;
+    return std::nullopt;
+  }
+
+ private:
+  const VocabularyTable& vocabulary_;
+  std::vector<bool> made_;
+};
+
 std::vector<Merge> read_merges(const std::string& path, const VocabularyTable& vocabulary) {
   std::istringstream lines(read_text(path));
   std::vector<Merge> merges;
-  std::vector<bool> made(static_cast<size_t>(vocabulary.size()));
+  MergeOrder order(vocabulary);
   std::string line;
   for (int64_t number = 1; std::getline(lines, line); ++number) {
     if (line.ends_with('\r')) line.pop_back();
@@ -39,11 +60,9 @@ std::vector<Merge> read_merges(const std::string& path, const VocabularyTable& v
     };
     const std::string left = line.substr(0, blank), right = line.substr(blank + 1);
     const Merge merge{id_of(left), id_of(right), id_of(left + right)};
-    for (const int32_t part : {merge.left, merge.right})
-      check(vocabulary[part].size() == 1 || made[static_cast<size_t>(part)],
-            "{}, line {}: the merges are out of order: \"{}\" is not made by an earlier line", path, number,
-            spell_bytes(vocabulary[part]));
-    made[static_cast<size_t>(merge.merged)] = true;
+    if (const auto missing = order.missing_part(merge))
+      fail("{}, line {}: the merges are out of order: \"{}\" is not made by an earlier line", path, number,
+           *missing);
     merges.push_back(merge);
   }
   return merges;
@@ -69,6 +88,11 @@ void check_is_gpt2(const Pipeline& stages, const Bpe& bpe) {
         {stages.front.empty() && stages.back.empty(), "puts tokens around a text"}})
     check(same, "save_gpt2_tokenizer: unlike GPT-2's, the tokenizer {}, which these files cannot say",
           difference);
+  MergeOrder order(bpe.vocabulary());
+  for (const Merge& merge : bpe.merges())
+    if (const auto missing = order.missing_part(merge))
+      fail("save_gpt2_tokenizer: the merges are out of order: \"{}\" is not made by an earlier one",
+           *missing);
 }
 
 }  // namespace
@@ -94,6 +118,7 @@ void save_gpt2_tokenizer(const PipelineTokenizer& tokenizer, const std::string& 
   const auto* bpe = dynamic_cast<const Bpe*>(stages.model.get());
   check(bpe != nullptr, "save_gpt2_tokenizer: wanted byte-level BPE, got {}", tokenizer.kind());
   check_is_gpt2(stages, *bpe);
+  check(encoder_json != vocab_bpe, "save_gpt2_tokenizer: both files are {}", encoder_json);
   nlohmann::ordered_json ids = nlohmann::ordered_json::object();
   auto& members = ids.get_ref<nlohmann::ordered_json::object_t&>();
   for (int64_t id = 0; id < tokenizer.size(); ++id)

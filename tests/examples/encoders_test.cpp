@@ -56,6 +56,11 @@ TEST_CASE("drawn digits are classified, and a folder without images is an error"
                                   folder, {"Confusion matrix", "Where the class looks", "heat pixels"});
   CHECK(number_before(printed, " % of 2000 held-out images are right\n") > 20);  // chance: 10
   CHECK(load_pretrained<VisionTransformer>(folder / "vit").options().patch == 4);
+  const std::string other = printed_by((VITRINE_CLASSIFY_IMAGES " --mixer laser --save '" + (folder / "no") +
+                                        "' --out '" + (folder / "no_run") + "' 2>&1 || true")
+                                           .c_str());
+  CHECK_MESSAGE(other.find("the model is no vit: mixer is laser") != std::string::npos, other);
+  CHECK(other.find("loss") == std::string::npos);  // before the training
   const std::string inspect =
       VITRINE_VITRINE_PROGRAM " inspect " + (folder / "mixer_standard/checkpoint.safetensors");
   CHECK(printed_by(inspect.c_str()).find("weights of a model\n") != std::string::npos);
@@ -146,6 +151,11 @@ TEST_CASE("fine-tuned models are saved as BERTs, if they are BERTs") {
     const std::string printed = printed_by((tiny + more + " 2>&1 || true").c_str());
     CHECK_MESSAGE(printed.find(why) != std::string::npos, printed);
   };
+  // A call that fails leaves what is there.
+  const std::string saved = vitrine::test::bytes_of_file(folder / "bert/pretraining/model.safetensors");
+  refused(" --resume --batch 5", "resume: the --batch of ");
+  CHECK((vitrine::test::bytes_of_file(folder / "bert/pretraining/model.safetensors") == saved));
+  refused(" --resume --dropout 0.5", "resume: the --dropout of ");
   refused(" --pooling mean", "--save: a BERT reads the classes from the first position");
   refused(" --residual pre", "the model is no bert: residual is pre");
 }

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "core/files/safetensors.h"
 #include "core/version.h"
+#include "nn/text/characters.h"
 #include "tests/examples/train_gpt.h"
 
 using namespace vitrine;
@@ -130,6 +130,10 @@ TEST_CASE("train makes a folder for each run; its config repeats the run, and ot
   const Result none = run_command(folder, {"compare", runs});
   CHECK(none.code == 1);
   contains(none.printed, "has no record.json");
+  const Result page_given = run_command(folder, {"compare", runs + "/report.html", laser});
+  CHECK(page_given.code == 1);
+  contains(page_given.printed,
+           "report.html is no run folder and no record.json; runs/*/ names the folders alone");
 
   const std::string shown = succeeds(folder, {"inspect", laser, "--tape", "--drawing", folder / "t.dot"});
   for (const char* part : {"a gpt", "blocks.0.attention.out.weight", "[16, 16]",
@@ -193,24 +197,37 @@ TEST_CASE("tokenize trains, encodes and decodes") {
 
 TEST_CASE("train takes any kind of tokens, and counts bits per byte of the text") {
   const TextFolder folder;
-  for (const std::string kind : {"bpe", "words", "word_piece"}) {
+  for (const std::string kind : {"characters", "bpe", "words", "word_piece"}) {
     const std::string run = folder / kind;
-    succeeds(folder, command(folder, "train",
-                             {"--steps", "2", "--tokenizer", kind, "--vocabulary", "260", "--out", run}));
+    Arguments arguments = {"--steps", "2", "--tokenizer", kind, "--out", run};
+    if (kind != "characters") arguments.insert(arguments.end(), {"--vocabulary", "260"});
+    succeeds(folder, command(folder, "train", arguments));
     std::istringstream lines(bytes_of_file(run + "/standard/metrics.jsonl"));
     std::string last;
     for (std::string line; std::getline(lines, line);) last = line;
     const auto metrics = nlohmann::json::parse(last);
-    const double loss = metrics["validation_loss"], bits = metrics["validation_bits per byte"];
-    // A token of these kinds has more than one byte on average
-    CHECK(bits > 0);
-    CHECK(bits < loss / std::log(2));
+    // Word pieces do not give the text back.
+    CHECK(metrics.contains("validation_bits per byte") == (kind != "word_piece"));
+    if (kind == "characters") {
+      const std::string text = bytes_of_file(folder / "text.txt");
+      const auto characters = static_cast<double>(nn::count_characters(text));
+      const size_t cut =
+          static_cast<size_t>(nn::position_of_character(text, static_cast<int64_t>(0.9 * characters)));
+      const double per_byte = static_cast<double>(nn::count_characters(text.substr(cut))) /
+                              static_cast<double>(text.size() - cut);
+      const double loss = metrics["validation_loss"], bits = metrics["validation_bits per byte"];
+      CHECK(bits == doctest::Approx(loss / std::log(2) * per_byte).epsilon(1e-12));
+    }
   }
   const Result empty = run_command(
       folder,
       command(folder, "train", {"--tokenizer", "word_piece", "--vocabulary", "260", "--prompt", " "}));
   CHECK(empty.code == 1);
   contains(empty.printed, "--prompt: the tokenizer word_piece makes no token of it");
+  const Result unknown = run_command(folder, command(folder, "train", {"--sample", "0", "--prompt", "€"}));
+  CHECK(unknown.code == 1);
+  contains(unknown.printed, "the character \"€\" at position 0 does not occur");
+  CHECK(unknown.printed.find("loss") == std::string::npos);  // before the training
 }
 
 TEST_CASE("vitrine translate reads the checkpoint that the example translate has saved") {

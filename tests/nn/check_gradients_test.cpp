@@ -5,9 +5,11 @@
 #include "core/creation.h"
 #include "core/record.h"
 #include "nn/models/gpt.h"
+#include "nn/transformer/stack.h"
 #include "ops/elementwise.h"
 #include "ops/loss.h"
 #include "ops/matmul.h"
+#include "ops/norm.h"
 #include "ops/reduce.h"
 #include "ops/view.h"
 #include "tests/nn/models/tiny_gpt.h"
@@ -110,4 +112,27 @@ TEST_CASE("a whole model is checked through its loss, tied weights once") {
   CHECK_MESSAGE(report.passed, to_string(report));
   CHECK(report.inputs.size() == model.parameters().size());
   CHECK(report.inputs[0].name == "tokens.weight");
+}
+
+TEST_CASE("gradients of parameters are exact on dual numbers, also where x is a constant") {
+  const Tensor x = test::normal({2, 4, 8}, 1), w = test::normal({8}, 2), b = test::normal({8}, 3);
+  const auto check = [](const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                        const std::vector<Tensor>& in) {
+    const GradientReport report = check_gradients(f, in, {.duals = Duals::yes});
+    CHECK_MESSAGE(report.passed, to_string(report));
+  };
+  check([&](const auto& in) { return layer_norm(x, in[0], in[1]); }, {w, b});
+  check([&](const auto& in) { return rms_norm(x, in[0]); }, {w});
+  check([&](const auto& in) { return cast(in[0] * x, DType::float64); }, {w});
+}
+
+TEST_CASE("gradients of blocks that are computed again, and of reversible blocks, pass the check") {
+  for (const bool reversible : {false, true}) {
+    nn::StackOptions options{.block = {.mixer = {.width = 4, .heads = 2, .context = 4}}, .layers = 2};
+    (reversible ? options.reversible : options.recompute_blocks) = true;
+    nn::Decoder decoder(options);
+    decoder.to(DType::float64);
+    const GradientReport report = nn::check_gradients(decoder, {test::normal({1, 3, 4}, 1)});
+    CHECK_MESSAGE(report.passed, to_string(report));
+  }
 }

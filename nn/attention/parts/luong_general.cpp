@@ -17,7 +17,7 @@ class LuongGeneral : public AttentionPart {
 
   bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
   const ScaleRule* scale() const override { return &rule_; }
-  Tensor prepare_queries(const Tensor& q, int64_t) const override {
+  Tensor prepare_queries(const Tensor& q, const RowPositions&) const override {
     return matmul(q, cast(weight, q.dtype()));
   }
   void fields(Fields& f) override { f("weight", weight); }

@@ -16,8 +16,8 @@ class QkNorm : public AttentionPart {
         eps_(eps) {}
 
   bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
-  Tensor prepare_queries(const Tensor& q, int64_t) const override { return norm(q, query_gain); }
-  Tensor prepare_keys(const Tensor& k, int64_t) const override { return norm(k, key_gain); }
+  Tensor prepare_queries(const Tensor& q, const RowPositions&) const override { return norm(q, query_gain); }
+  Tensor prepare_keys(const Tensor& k, const RowPositions&) const override { return norm(k, key_gain); }
   void fields(Fields& f) override {
     f("query_gain", query_gain);
     f("key_gain", key_gain);

@@ -1,7 +1,6 @@
 // Rotary positions: pairs of channels of queries and keys are rotated by an angle proportional to
 // the position (Su et al. 2021).
 #include "nn/attention/parts/rows.h"
-#include "nn/attention/positions.h"
 
 namespace vitrine::nn::parts {
 namespace {
@@ -11,8 +10,12 @@ class Rotary : public AttentionPart {
   explicit Rotary(const RotaryOptions& options) : options_(options) {}
   Traits traits() const override { return {.positions = true}; }
   bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
-  Tensor prepare_queries(const Tensor& q, int64_t first) const override { return rotate(q, first, options_); }
-  Tensor prepare_keys(const Tensor& k, int64_t first) const override { return rotate(k, first, options_); }
+  Tensor prepare_queries(const Tensor& q, const RowPositions& at) const override {
+    return rotate(q, at, options_);
+  }
+  Tensor prepare_keys(const Tensor& k, const RowPositions& at) const override {
+    return rotate(k, at, options_);
+  }
 
  private:
   RotaryOptions options_;

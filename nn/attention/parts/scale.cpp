@@ -23,8 +23,8 @@ class Scale : public AttentionPart {
 class Cosine : public Scale {
  public:
   using Scale::Scale;
-  Tensor prepare_queries(const Tensor& q, int64_t) const override { return l2_normalize(q); }
-  Tensor prepare_keys(const Tensor& k, int64_t) const override { return l2_normalize(k); }
+  Tensor prepare_queries(const Tensor& q, const RowPositions&) const override { return l2_normalize(q); }
+  Tensor prepare_keys(const Tensor& k, const RowPositions&) const override { return l2_normalize(k); }
 };
 
 PartOption keys_option() {

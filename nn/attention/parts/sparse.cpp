@@ -39,8 +39,10 @@ class Sparse : public AttentionPart {
     std::vector<Tensor> rows;
     for (const double first : start.values()) {
       const auto before = static_cast<int64_t>(first);
-      rows.push_back(concat(
-          {zeros({queries, before}, DType::boolean, device), make_({queries, keys - before, device})}, 1));
+      const Tensor own = make_({queries, keys - before, device});
+      // A negative start: the first keys of the pattern are no longer there
+      rows.push_back(before < 0 ? slice(own, 1, -before)
+                                : concat({zeros({queries, before}, DType::boolean, device), own}, 1));
     }
     return unsqueeze(stack(rows, 0), 1);
   }

@@ -14,7 +14,7 @@ class Temperature : public AttentionPart {
  public:
   explicit Temperature(const AttentionSizes& sizes) : log_temperature(constant({sizes.head_size}, 0)) {}
   bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
-  Tensor prepare_queries(const Tensor& q, int64_t) const override {
+  Tensor prepare_queries(const Tensor& q, const RowPositions&) const override {
     return q * (softplus(log_temperature) / std::log(2.0));
   }
   void fields(Fields& f) override { f("log_temperature", log_temperature); }

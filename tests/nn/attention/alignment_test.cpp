@@ -79,6 +79,10 @@ TEST_CASE("attention flow: padding, the largest score of each row, gradients, an
   CHECK(test::distance(slice(by_laser, 2, 4, 8), expand(log(mean(exp(u), {1}, KeepAxes::yes)), {2, 3, 4})) <
         1e-13);
   CHECK(test::distance(slice(by_laser, 2, 12, 16), h * log(mean(exp(h), {1}, KeepAxes::yes))) < 1e-13);
+  // A question without words: LASER reads 0, as the mean does.
+  const Tensor none =
+      flow.attend(h * 100.0, u, {}, mask({1, 1, 1, 1, 1, 0, 0, 0, 0, 0}, {2, 5}), LaserReadOut()).y;
+  CHECK(test::distance(slice(slice(none, 0, 1), 2, 4), zeros({1, 3, 12}, DType::float64)) == 0);
   CHECK_THROWS_WITH_AS(flow.forward(test::normal({2, 3, 2}, 1), test::normal({2, 3, 2}, 2)),
                        doctest::Contains("wanted [B, T, 4]"), Error);
   CHECK_THROWS_WITH_AS(AttentionFlow(0), doctest::Contains("wanted at least 1"), Error);

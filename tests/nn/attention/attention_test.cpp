@@ -82,7 +82,7 @@ class Sharpen : public AttentionPart {
  public:
   explicit Sharpen(double factor) : factor(full({}, factor)) {}
   bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
-  Tensor prepare_queries(const Tensor& q, int64_t) const override { return q * factor.value(); }
+  Tensor prepare_queries(const Tensor& q, const RowPositions&) const override { return q * factor.value(); }
   void fields(Fields& f) override { f("factor", factor); }
   Parameter factor;
 };

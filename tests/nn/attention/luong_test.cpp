@@ -161,3 +161,14 @@ TEST_CASE("clones, and errors of sizes") {
                        doctest::Contains("wanted bool [2, 7]"), Error);
   CHECK_THROWS_WITH_AS(pooling.forward(h), doctest::Contains("wanted [B, T, 3]"), Error);
 }
+
+TEST_CASE("local views count positions from the first state that is visible") {
+  for (const LuongView view : kViews) {
+    INFO(static_cast<int>(view));
+    const LuongAttention attention = luong(LuongScore::general, view);
+    const Tensor h = test::normal({1, 4, 4}, 1), source = test::normal({1, 9, 3}, 2);
+    const Tensor visible = cast(tensor({0, 0, 0, 1, 1, 1, 1, 1, 1}, {1, 9}), DType::boolean);
+    CHECK(test::distance(attention.forward(h, source, visible), attention.forward(h, slice(source, 1, 3, 9)),
+                         1) < 1e-12);
+  }
+}

@@ -45,8 +45,8 @@ class Squares : public AttentionPart, public ReadOut {
 class Aging : public AttentionPart {
  public:
   bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
-  Tensor prepare_values(const Tensor& v, int64_t first) const override {
-    const auto begin = static_cast<double>(first + 1), count = static_cast<double>(v.size(2));
+  Tensor prepare_values(const Tensor& v, const RowPositions& at) const override {
+    const auto begin = static_cast<double>(at.first + 1), count = static_cast<double>(v.size(2));
     return v * reshape(arange(begin, begin + count, 1, v.dtype()), {v.size(2), 1});
   }
 };
@@ -56,7 +56,9 @@ class Centered : public AttentionPart {
  public:
   Traits traits() const override { return {.cacheable = false}; }
   bool fold(AttentionOptions&, const FoldCall&) const override { return true; }
-  Tensor prepare_keys(const Tensor& k, int64_t) const override { return k - mean(k, {2}, KeepAxes::yes); }
+  Tensor prepare_keys(const Tensor& k, const RowPositions&) const override {
+    return k - mean(k, {2}, KeepAxes::yes);
+  }
 };
 
 /// Weights multiplied by 1, 2, 3, … along the keys.

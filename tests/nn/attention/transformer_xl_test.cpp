@@ -254,3 +254,26 @@ TEST_CASE("latent attention: bytes of a state, a trace, and errors") {
   CHECK_THROWS_WITH_AS(latent.forward(x, {.source = x}),
                        doctest::Contains("no meaning between x and a source"), Error);
 }
+
+TEST_CASE(
+    "Transformer-XL: patterns count positions from the first one, also after the memory has dropped it") {
+  for (const char* name : {"laser", "window=2", "strided=3", "fixed=stride=4",
+                           "blocks=size=2:window=1:global=1", "global=tokens=1:window=2"}) {
+    INFO(name);
+    const auto mixer = make_mixer({.width = 8,
+                                   .heads = 2,
+                                   .context = 5,
+                                   .name = "transformer_xl+" + std::string(name),
+                                   .causal = true});
+    mixer->to(DType::float64);
+    randomize(*mixer);
+    const Tensor x = test::normal({2, 14, 8}, 1);
+    // A memory of 5 positions: the same keys as in a window of the whole sequence
+    const Tensor whole = mixer->forward(x, {.mask = {.causal = true, .left = 5}});
+    const auto state = mixer->make_state(2, 14);
+    MixerCall call = kCausal;
+    call.state = state.get();
+    for (int64_t t = 0; t < 14; ++t)
+      CHECK(test::distance(mixer->forward(slice(x, 1, t, t + 1), call), slice(whole, 1, t, t + 1)) < 1e-12);
+  }
+}

@@ -7,6 +7,7 @@
 
 #include "core/creation.h"
 #include "core/random.h"
+#include "core/tape.h"
 #include "nn/transformer/mixers.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
@@ -163,4 +164,22 @@ TEST_CASE("what a recurrence has no use for is refused with its reason") {
   refused(*mixer, {.mask = {.causal = true}, .state = own.get()}, "decode under Tape::Pause");
   CHECK_THROWS_WITH_AS(mixer->forward(test::normal({1, 3, 5}, 8), kCausal),
                        "lstm: x is [1, 3, 5], wanted [B, T, 6]", Error);
+}
+
+TEST_CASE("large inputs in float16 give finite outputs and gradients, where a norm follows the state") {
+  for (const char* name : {"rwkv7", "mamba2"}) {
+    INFO(name);
+    const auto mixer = made(name, 32), wide = made(name, 32);
+    for (Parameter& p : mixer->parameters()) p.assign(p.value() * 0.2);
+    wide->copy_from(*mixer);
+    mixer->to(DType::float16);
+    const Tensor x = test::normal({1, 20, 32}, 5) * 40.0, half = cast(x, DType::float16);
+    Tape tape;
+    const Tensor in = tape.watch(half), y = mixer->forward(in, kCausal);
+    const Tensor dx = tape.gradient(mean(y), {in})[0];
+    for (const Tensor& result : {y, dx})
+      for (const double e : result.values()) CHECK(std::isfinite(e));
+    const Tensor exact = wide->forward(cast(half, DType::float64), kCausal);
+    CHECK(test::distance(y, exact, 1) < 0.1 * max(abs(exact)).item());
+  }
 }

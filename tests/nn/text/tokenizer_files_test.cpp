@@ -214,6 +214,12 @@ TEST_CASE("a trained tokenizer is saved as GPT-2's files, unless it differs from
     change(stages);
     return PipelineTokenizer(std::move(stages));
   };
+  refused(changed([](Pipeline& p) {
+            const auto& bpe = dynamic_cast<const Bpe&>(*p.model);
+            std::vector<Merge> merges(bpe.merges().rbegin(), bpe.merges().rend());
+            p.model = std::make_shared<Bpe>(bpe.vocabulary(), merges);
+          }),
+          "the merges are out of order: ");
   refused(changed([](Pipeline& p) { p.blank_first = true; }), "changes a text before it is split");
   refused(changed([](Pipeline& p) { p.back = {1}; }), "puts tokens around a text");
 }
