@@ -3,6 +3,7 @@
 #include "ops/reduce.h"
 
 #include <bit>
+#include <cfloat>
 #include <cmath>
 
 #include "ops/cpu/rows.h"
@@ -202,8 +203,10 @@ Tensor scaled_norm(const Tensor& x, double p, const Axes& axes, KeepAxes keep) {
   Tensor y;
   {
     const Tape::Pause pause;
-    const Tensor scale = norm_scale(x, p, axes), z = x / scale;
-    const Tensor powers = p == 2 ? square(z) : power_of_sum(abs(z), p);
+    // For p < 1 the powers of small numbers count next to large ones, where x/scale is 0.
+    const Tensor scale = norm_scale(x, p, axes), z = p < 1 ? x : x / scale;
+    Tensor powers = p == 2 ? square(z) : power_of_sum(abs(z), p);
+    if (p < 1) powers = powers / pow(scale, p);
     const Tensor kept = sum(powers, axes, KeepAxes::yes);
     y = scale * (p == 2 ? sqrt_of_squares(kept) : power_of_sum(kept, 1 / p));
     const auto sorted = check_axes("norm", x.shape(), axes);
@@ -211,8 +214,15 @@ Tensor scaled_norm(const Tensor& x, double p, const Axes& axes, KeepAxes keep) {
   }
   return record("norm", {x}, y, [x = Saved(x), p, axes](const Tensor& dy) -> Grads {
     const Tensor n = norm(x, p, axes, KeepAxes::yes), up = reshape(dy, n.shape());
-    const Tensor u = x / where(not_equal(n, zeros({}, n.dtype(), n.device())), n, 1.0);
-    return {up * (p == 2 ? u : sign(u) * power_of_sum(abs(u), p - 1))};
+    const Tensor positive = not_equal(n, zeros({}, n.dtype(), n.device())), u = x / where(positive, n, 1.0);
+    if (p == 2) return {up * u};
+    Tensor size = power_of_sum(abs(u), p - 1);
+    if (p < 2) {  // where x/‖x‖ underflows, but not its power
+      const double least = x->dtype() == DType::float32 ? FLT_MIN : DBL_MIN;
+      const Tensor apart = power_of_sum(abs(x.get()), p - 1) / pow(where(positive, n, 1.0), p - 1);
+      size = where(less(abs(u), full_like(u, least)), apart, size);
+    }
+    return {up * sign(x.get()) * size};
   });
 }
 

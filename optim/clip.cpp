@@ -6,18 +6,36 @@
 #include "core/gpu/capture.h"
 #include "core/tape.h"
 #include "ops/elementwise.h"
+#include "ops/reduce.h"
 #include "optim/gradients.h"
 #include "optim/kernels.h"
 
 namespace vitrine::optim {
 namespace {
 
-Tensor norm_of(const std::vector<Tensor>& gradients) {
-  std::vector<Tensor> packed;
-  for (const Tensor& g : gradients) packed.push_back(g.is_contiguous() ? g : copy_as(g, g.dtype()));
+Tensor root_of_squares(const std::vector<Tensor>& packed) {
   Tensor total = empty({}, DType::float64, packed.empty() ? Device::cpu : packed[0].device());
   VITRINE_RUN(sum_of_squares, total, packed);
   return sqrt(total);
+}
+
+Tensor norm_of(const std::vector<Tensor>& gradients) {
+  std::vector<Tensor> packed;
+  bool wide = false;
+  for (const Tensor& g : gradients) {
+    packed.push_back(g.is_contiguous() ? g : copy_as(g, g.dtype()));
+    wide = wide || g.dtype() == DType::float64;
+  }
+  const Tensor total = root_of_squares(packed);
+  if (!wide || detail::capturing()) return total;
+  // Squares in float64 hold those of every narrower number, but not of every float64.
+  if (const double value = total.item(); value > 1e-140 && value < 1e150) return total;
+  double largest = 0;
+  for (const Tensor& g : packed)
+    if (g.numel() > 0) largest = std::fmax(largest, max(abs(g)).item());
+  if (!(largest > 0) || !std::isfinite(largest)) return total;
+  for (Tensor& g : packed) g = g / largest;
+  return root_of_squares(packed) * largest;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/memory/machine.h"
 #include "core/tape.h"
 #include "nn/generation/text_batch.h"
 #include "ops/softmax.h"
@@ -155,6 +156,8 @@ std::vector<std::vector<BeamText>> beam_search(LanguageModel& model,
                                                const BeamCall& call) {
   check(count >= 1, "beam_search: {} tokens are wanted, and the number must be at least 1", count);
   check_options(options, "beam_search");
+  check_memory(static_cast<double>(options.beam) * sizeof(Candidate),
+               fmt::format("beam_search: {} beams", options.beam));
   call.stop.validate("beam_search", model.vocabulary());
   const Tape::Pause pause;
   const ModeScope evaluation(model, false);

@@ -1,5 +1,6 @@
 #include "nn/layers/mixture_of_experts.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/creation.h"
@@ -128,8 +129,10 @@ Tensor MixtureOfExperts::forward(const Tensor& x, Routing* routing, const Tensor
   const double share =
       static_cast<double>(options_.per_token * tokens.size(0)) / static_cast<double>(options_.count);
   const Tensor real = given.defined() ? reshape(given, {tokens.size(0)}) : Tensor();
-  Routing r = route(logits, options_.per_token,
-                    training() ? static_cast<int64_t>(std::ceil(options_.capacity_factor * share)) : 0, real);
+  // No expert gets a token twice, so that more places than tokens stay empty.
+  const double capacity =
+      std::min(std::ceil(options_.capacity_factor * share), static_cast<double>(tokens.size(0)));
+  Routing r = route(logits, options_.per_token, training() ? static_cast<int64_t>(capacity) : 0, real);
   const Tensor y = reshape(mix(tokens, r), x.shape());
   if (routing == nullptr) return y;
   if (training())

@@ -76,6 +76,18 @@ TEST_CASE("norm and std are right for numbers whose squares overflow or vanish, 
   CHECK(vitrine::std(tensor({1.5e308, -1.5e308}, DType::float64), {}, 0).item() == doctest::Approx(1.5e308));
   // The smallest number.
   CHECK(norm(tensor({std::ldexp(1.0, -149)})).item() == std::ldexp(1.0, -149));
+  // Powers below 1 count small numbers next to large ones.
+  CHECK(norm(tensor({1e-25, 1e25}), 0.02).item() == doctest::Approx(1.17390853e27).epsilon(1e-3));
+  CHECK(norm(tensor({1e-200, 1e200}, DType::float64), 0.01).item() ==
+        doctest::Approx(1.0100496620929e200).epsilon(1e-6));
+  const auto slope = [](const Tensor& at, double p) {
+    Tape tape;
+    tape.watch(at);
+    return tape.gradient(norm(at, p), {at})[0].values();
+  };
+  CHECK(slope(tensor({1e-25, 1e25}), 0.5)[0] == doctest::Approx(1e25));
+  CHECK(slope(tensor({1e-200, 1e200}, DType::float64), 0.5)[0] == doctest::Approx(1e200));
+  CHECK(slope(tensor({0, 3e-39, 2, -1e30}), 1.5)[1] == doctest::Approx(5.477e-35).epsilon(1e-3));
   CHECK(norm(tensor({kInfinity, 1})).item() == kInfinity);
   CHECK(std::isnan(norm(tensor({kNan, 1})).item()));
 }

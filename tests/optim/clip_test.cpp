@@ -6,6 +6,7 @@
 
 #include "core/creation.h"
 #include "nn/training/loss_scale.h"
+#include "ops/elementwise.h"
 #include "ops/view.h"
 
 using namespace vitrine;
@@ -57,4 +58,15 @@ TEST_CASE("a parameter that is listed twice is clipped once") {
   CHECK(gradient_norm({p[0], p[0]}) == 5);
   CHECK(clip_gradients({p[0], p[0]}, 1).item() == 5);
   CHECK(p[0].grad().values()[0] == doctest::Approx(0.6));
+}
+
+TEST_CASE("the norm of float64 gradients neither overflows nor vanishes") {
+  for (const double size : {1e200, 1.0, 1e-200}) {
+    Parameter p(tensor({1, 2}, DType::float64));
+    p.value().set_grad(tensor({3, -4}, DType::float64) * size);
+    CHECK(gradient_norm({p}) / size == doctest::Approx(5).epsilon(1e-14));
+    if (size < 1) continue;  // clipping adds 1e-6 to the norm
+    clip_gradients({p}, size);
+    CHECK(p.grad().values()[0] / size == doctest::Approx(0.6).epsilon(1e-6));
+  }
 }

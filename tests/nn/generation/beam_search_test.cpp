@@ -294,6 +294,8 @@ TEST_CASE("a senseless search is refused") {
                        Error);
   CHECK_THROWS_WITH_AS(beam_search(model, {{1}}, 1, {.beam = 0}), "beam_search: beam is 0, wanted at least 1",
                        Error);
+  CHECK_THROWS_WITH_AS(beam_search(model, {{1}}, 1, {.beam = 1'000'000'000'000}),
+                       doctest::Contains("beam_search: 1000000000000 beams"), Error);
   CHECK_THROWS_WITH_AS(beam_search(model, {{1}}, 1, {.length_power = -1}),
                        doctest::Contains("beam_search: length-power is -1"), Error);
   CHECK_THROWS_WITH_AS(beam_search(model, {{1}, {}}, 1),
