@@ -83,7 +83,9 @@ Tensor Tensor::alias(const Shape& shape, const Strides& strides, int64_t offset)
   int64_t start = 0;
   check(!__builtin_add_overflow(impl().offset, offset, &start), "alias: offset {} + {} overflows",
         impl().offset, offset);
-  return Tensor(impl().storage, shape, strides, start, impl().dtype, "alias");
+  Tensor same(impl().storage, shape, strides, start, impl().dtype, "alias");
+  same.tape_mark().paused = tape_mark().paused;
+  return same;
 }
 
 Tensor& Tensor::requires_grad(bool on) {

@@ -285,6 +285,10 @@ Tensor to(const Tensor& x, Device device) {
                 [from = x.device()](const Tensor& dy) -> Grads { return {to(dy, from)}; });
 }
 
-Tensor detach(const Tensor& x) { return record_cut("detach", x, x.alias(x.shape(), x.strides())); }
+Tensor detach(const Tensor& x) {
+  Tensor y = x.alias(x.shape(), x.strides());
+  y.tape_mark().paused = 0;  // meant as a constant
+  return record_cut("detach", x, y);
+}
 
 }  // namespace vitrine

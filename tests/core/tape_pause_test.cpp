@@ -25,7 +25,7 @@ namespace {
 using Values = std::vector<double>;
 
 /// The data that the backward of the op below uses.
-enum class Uses { paused_value, paused_view, paused_result, inputs, output, mask, detached };
+enum class Uses { paused_value, paused_view, paused_alias, paused_result, inputs, output, mask, detached };
 
 /// y = x·sigmoid(x), computed under a pause and recorded without a definition.
 Tensor swish(const Tensor& x, Uses uses) {
@@ -36,6 +36,7 @@ Tensor swish(const Tensor& x, Uses uses) {
     y = x * s;
     positive = greater(x, zeros_like(x));
     if (uses == Uses::paused_view) s = reshape(reshape(s, {-1, 1}), x.shape());
+    if (uses == Uses::paused_alias) s = s.alias(s.shape(), s.strides());
     if (uses == Uses::detached) s = detach(s);
   }
   return record("swish", {x}, y, [=](const Tensor& dy) -> Grads {
@@ -62,7 +63,7 @@ double second_derivative(Uses uses) {
 }  // namespace
 
 TEST_CASE("at order 2 a backward that uses what a pause computed from a tracked tensor is an error") {
-  for (const Uses uses : {Uses::paused_value, Uses::paused_view, Uses::paused_result})
+  for (const Uses uses : {Uses::paused_value, Uses::paused_view, Uses::paused_alias, Uses::paused_result})
     CHECK_THROWS_WITH(
         second_derivative(uses),
         doctest::Contains("backward of swish (op 0) failed: it uses float64[1] on cpu, computed by"));
