@@ -13,8 +13,8 @@ double perplexity(double loss);
 Metric perplexity_metric();
 
 /// loss/ln 2 bits per token, times tokens per byte of the text. It compares models with different
-/// tokens, which perplexity does not, if the tokens of each give the text back. A text that a model encodes in n bytes has 8·n/(its bytes)
-/// bits per byte.
+/// tokens, which perplexity does not, if the tokens of each give the text back. A text that a model
+/// encodes in n bytes has 8·n/(its bytes) bits per byte.
 double bits_per_byte(double loss, double tokens_per_byte);
 
 /// The metric "bits per byte" of a task with such a loss. Lower is better. Error: tokens_per_byte
