@@ -57,8 +57,12 @@ struct FineTuneSettings {
     o("prompt", prompt, "learned vectors of prompt tuning").at_least(1);
     o("rank", rank, "rank of LoRA").at_least(1);
     o.group("Pretraining");
-    o("pretraining", pretraining, "steps on masked tokens, with five evaluations").at_least(1);
-    o("pretraining-rate", pretraining_rate, "learning rate of the pretraining").above(0);
+    o("pretraining", pretraining, "steps on masked tokens, with five evaluations")
+        .at_least(1)
+        .decides(nn::Role::schedule);
+    o("pretraining-rate", pretraining_rate, "learning rate of the pretraining")
+        .above(0)
+        .decides(nn::Role::schedule);
     o.group("Training");
     o("ways", ways, "how the tasks are learned")
         .one_of({"scratch", "whole", "last", "lora", "prompt"})

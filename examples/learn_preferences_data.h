@@ -28,15 +28,21 @@ struct PreferenceSettings {
     run.list(o);
     for (const char* name : {"steps", "lr"}) o.remove(name);
     o.group("Stages");
-    o("imitation-steps", imitation_steps, "steps of supervised fine-tuning").at_least(1);
-    o("judge-steps", judge_steps, "steps of the reward model").at_least(1);
-    o("policy-steps", policy_steps, "steps of DPO and of the policy gradient").at_least(1);
+    o("imitation-steps", imitation_steps, "steps of supervised fine-tuning")
+        .at_least(1)
+        .decides(nn::Role::schedule);
+    o("judge-steps", judge_steps, "steps of the reward model").at_least(1).decides(nn::Role::schedule);
+    o("policy-steps", policy_steps, "steps of DPO and of the policy gradient")
+        .at_least(1)
+        .decides(nn::Role::schedule);
     o("lr", run.schedule.lr, "learning rate of supervised fine-tuning").above(0);
-    o("judge-lr", judge_lr, "learning rate of the reward model").above(0);
-    o("dpo-lr", dpo_lr, "learning rate of DPO").above(0);
-    o("policy-lr", policy_lr, "learning rate of the policy gradient").above(0);
-    o("dpo-betas", dpo_betas, "values of beta for DPO").above(0);
-    o("policy-betas", policy_betas, "values of beta for the policy gradient; 0: no KL penalty").at_least(0);
+    o("judge-lr", judge_lr, "learning rate of the reward model").above(0).decides(nn::Role::schedule);
+    o("dpo-lr", dpo_lr, "learning rate of DPO").above(0).decides(nn::Role::schedule);
+    o("policy-lr", policy_lr, "learning rate of the policy gradient").above(0).decides(nn::Role::schedule);
+    o("dpo-betas", dpo_betas, "values of beta for DPO").above(0).decides(nn::Role::files);
+    o("policy-betas", policy_betas, "values of beta for the policy gradient; 0: no KL penalty")
+        .at_least(0)
+        .decides(nn::Role::files);
     o("group", group, "sampled answers to each prompt").at_least(2);
     o("updates", updates, "policy gradient steps with the same answers").at_least(1);
     o("ratio-clip", clip, "of the ratios of probabilities (PPO); 0: no clipping").at_least(0).below(1);

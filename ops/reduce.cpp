@@ -219,8 +219,10 @@ Tensor scaled_norm(const Tensor& x, double p, const Axes& axes, KeepAxes keep) {
     Tensor size = power_of_sum(abs(u), p - 1);
     if (p < 2) {  // where x/‖x‖ underflows, but not its power
       const double least = x->dtype() == DType::float32 ? FLT_MIN : DBL_MIN;
-      const Tensor apart = power_of_sum(abs(x.get()), p - 1) / pow(where(positive, n, 1.0), p - 1);
-      size = where(less(abs(u), full_like(u, least)), apart, size);
+      const Tensor lost = less(abs(u), full_like(u, least));
+      // Of 1 elsewhere, so that derivatives of what is not chosen are finite
+      const Tensor small = where(lost, abs(x.get()), 1.0);
+      size = where(lost, power_of_sum(small, p - 1) / pow(where(positive, n, 1.0), p - 1), size);
     }
     return {up * sign(x.get()) * size};
   });

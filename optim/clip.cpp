@@ -7,6 +7,7 @@
 #include "core/tape.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
+#include "ops/view.h"
 #include "optim/gradients.h"
 #include "optim/kernels.h"
 
@@ -34,7 +35,7 @@ Tensor norm_of(const std::vector<Tensor>& gradients) {
   for (const Tensor& g : packed)
     if (g.numel() > 0) largest = std::fmax(largest, max(abs(g)).item());
   if (!(largest > 0) || !std::isfinite(largest)) return total;
-  for (Tensor& g : packed) g = g / largest;
+  for (Tensor& g : packed) g = cast(g, DType::float64) / largest;
   return root_of_squares(packed) * largest;
 }
 

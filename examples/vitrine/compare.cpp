@@ -23,7 +23,7 @@ struct CompareSettings {
 nn::report::RunRecord record_in(const std::string& path) {
   namespace fs = std::filesystem;
   const std::string file = fs::is_directory(path) ? path + "/record.json" : path;
-  check(fs::is_directory(path) || path.ends_with(".json"),
+  check(!fs::exists(path) || fs::is_directory(path) || path.ends_with(".json"),
         "compare: {} is no run folder and no record.json; runs/*/ names the folders alone", path);
   check(fs::exists(file), "compare: {} has no {}; a run writes it when it ends or is interrupted", path,
         fs::path(file).filename().string());

@@ -78,9 +78,10 @@ void print_end(const Settings& s, const Run& run, const RunRecord& record, int64
         examples::quoted(run.go_on));
     return;
   }
-  say(stdout, "{}: validation loss {:.4f} after {:.0f} s\n\n--- sample ---\n{}{}\n--------------\n\n",
-      run.method, record.final_validation_loss, record.seconds, s.prompt == "\n" ? "" : s.prompt,
-      record.sample);
+  say(stdout, "{}: validation loss {:.4f} after {:.0f} s\n\n", run.method, record.final_validation_loss,
+      record.seconds);
+  if (s.sample > 0)
+    say(stdout, "--- sample ---\n{}{}\n--------------\n\n", s.prompt == "\n" ? "" : s.prompt, record.sample);
 }
 
 }  // namespace

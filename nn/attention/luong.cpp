@@ -104,7 +104,7 @@ LuongAttention::Result LuongAttention::attend(const Tensor& h0, const Tensor& so
         position.defined() ? unsqueeze(position, -1) : positions(first, h.size(1), {1, h.size(1), 1}, h);
     distance = positions(0, rows[1], {1, 1, rows[1]}, h) - center;
     // Padding before the source moves its states.
-    if (visible.defined())
+    if (visible.defined() && rows[1] > 0)
       distance = distance - cast(reshape(argmax(cast(visible, DType::int32), 1), {-1, 1, 1}), type);
     const Tensor near =
         less_equal(abs(detach(distance)), full_like(detach(distance), static_cast<double>(o.half_window)));

@@ -11,7 +11,6 @@
 
 #include "core/creation.h"
 #include "ops/elementwise.h"
-#include "ops/index.h"
 #include "ops/rotary.h"
 #include "ops/view.h"
 
@@ -122,15 +121,15 @@ Tensor rotate(const Tensor& x, const RowPositions& at, const RotaryOptions& o) {
   const Turns turns = turns_of(x, o);
   check(x.rank() == 4 && at.start.shape() == Shape{x.size(0)},
         "rotate: the starts are {}, wanted one for each row of x {}", at.start.shape(), x.shape());
-  const int64_t time = x.size(2);
-  const Tensor counted =
-      arange(at.first, at.first + time, 1, DType::int64, x.device()) - unsqueeze(at.start, 1);
-  const Tensor rows = reshape(maximum(counted, 0), {-1});
-  const auto table = [&](Wave wave) {
-    const Tensor all = waves(wave, 0, at.first + time, turns, accumulation_dtype(x.dtype()), x.device());
-    return reshape(index_select(all, 0, rows), {x.size(0), 1, time, turns.pairs});
-  };
-  return rotary(x, table(Wave::cosine), table(Wave::sine), o.interleaved);
+  // Angles in float64: a table of all positions would be long where few of them are wanted.
+  const Tensor position =
+      cast(arange(at.first, at.first + x.size(2), 1, DType::int64, x.device()) - unsqueeze(at.start, 1),
+           DType::float64);
+  const Tensor pair = arange(0, turns.pairs, 1, DType::float64, x.device());
+  const Tensor speed = exp(pair * (-std::log(turns.base) / static_cast<double>(turns.pairs))) * turns.step;
+  const Tensor angle = unsqueeze(unsqueeze(position, 1), -1) * speed;  // [B, 1, T, pairs]
+  const DType dtype = accumulation_dtype(x.dtype());
+  return rotary(x, cast(cos(angle), dtype), cast(sin(angle), dtype), o.interleaved);
 }
 
 Tensor alibi_slopes(int64_t heads, Device device) {

@@ -27,7 +27,7 @@ Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& opt
 Tensor rotate(const Tensor& x, int64_t first, const RotaryOptions& options = {});
 
 /// Where the rows of a tensor [B, H, T, D] are: item i of row b is at position first + i −
-/// start[b]. Items before the start of a row are padding, and count as position 0.
+/// start[b]. Items before the start of a row are padding.
 struct RowPositions {
   int64_t first = 0;
   Tensor start = {};  ///< int64 [B]; undefined: 0

@@ -35,7 +35,8 @@ class TransformerXl : public Mixer {
   explicit TransformerXl(const MixerOptions& options, int64_t memory = 0, const AttentionName& parts = {});
   static const std::vector<Stage>& stages();  ///< of the parts that it accepts
   /// A mask counts the positions of the state as keys; those that it has dropped are ignored. Parts
-  /// that count positions from the start, such as `global`, count the dropped ones, too.
+  /// that count positions from the start, such as `global`, count the dropped ones, too. So the
+  /// cost of such a pattern grows with all positions, for `blocks` with their square.
   Tensor forward(const Tensor& x, const MixerCall& call = {}) const override;
   std::unique_ptr<DecodingState> make_state(int64_t batch, int64_t capacity) const override;
   std::string kind() const override { return "attention"; }

@@ -145,9 +145,12 @@ class Search {
 
 void BeamOptions::list(OptionList& o) {
   o.group("Beam search");
-  o("beam", beam, "continuations that are kept at each step").at_least(1);
-  o("length-power", length_power, "power of the length penalty; the larger, the longer the text").at_least(0);
-  o("length-penalty", length_penalty, "for n tokens: n (power) or (5 + n)/6 (gnmt), to the power");
+  o("beam", beam, "continuations that are kept at each step").at_least(1).decides(Role::files);
+  o("length-power", length_power, "power of the length penalty; the larger, the longer the text")
+      .at_least(0)
+      .decides(Role::files);
+  o("length-penalty", length_penalty, "for n tokens: n (power) or (5 + n)/6 (gnmt), to the power")
+      .decides(Role::files);
 }
 
 std::vector<std::vector<BeamText>> beam_search(LanguageModel& model,

@@ -123,8 +123,8 @@ void Trainer::resume(const std::string& path) {
   complete_older_metadata(file.metadata);
   const auto metadata = [&](const std::string& key) {
     const auto found = file.metadata.find(key);
-    check(found != file.metadata.end(), "resume: {} is no checkpoint of a training run: it has no {}", path,
-          key);
+    check(found != file.metadata.end(),
+          "resume: {} is no checkpoint of such a run, or one of an earlier version: it has no {}", path, key);
     return found->second;
   };
   int64_t step = 0, scaled = 0;

@@ -124,6 +124,8 @@ TEST_CASE("preferences are learned in both ways, and compared with the best poli
   for (const char* part : {"the best policies", "win rate over training", "asks for"}) check_has(page, part);
   for (const char* file : {"imitation", "reward_model", "DPO,_beta_1", "policy_gradient,_beta_0"})
     CHECK_MESSAGE(bytes_of_file(folder / (std::string(file) + "/record.json")).size() > 100, file);
+  // Runs that have ended are read again, and a further one is trained.
+  check_has(run(tiny + " --resume --dpo-betas 1,0.5,2", folder), "; DPO, beta 2 ");
   CHECK(std::system((tiny + " --dpo-betas 0 2> /dev/null").c_str()) != 0);
   CHECK(std::system((tiny + " --group 1 2> /dev/null").c_str()) != 0);
   vitrine::test::check_full_output(tiny + " --out " + folder.path.string());

@@ -219,7 +219,7 @@ std::vector<Misuse> checkpoints(Run& s) {
       {"a checkpoint that is not there", resume, {"cannot open", "other.safetensors", "No such file"}, right},
       {"a checkpoint of something else",
        resume,
-       {"resume:", "other.safetensors is no checkpoint of a training run"},
+       {"resume:", "other.safetensors is no checkpoint of such a run"},
        right,
        changed([](Safetensors& file) { file.metadata.clear(); })},
       {"a checkpoint whose step is no number",

@@ -88,6 +88,15 @@ TEST_CASE("norm and std are right for numbers whose squares overflow or vanish, 
   CHECK(slope(tensor({1e-25, 1e25}), 0.5)[0] == doctest::Approx(1e25));
   CHECK(slope(tensor({1e-200, 1e200}, DType::float64), 0.5)[0] == doctest::Approx(1e200));
   CHECK(slope(tensor({0, 3e-39, 2, -1e30}), 1.5)[1] == doctest::Approx(5.477e-35).epsilon(1e-3));
+  {
+    const Tensor x = tensor({1e-30, 1e-25, 0});
+    Tape tape({.order = 2});
+    tape.watch(x);
+    const Tensor g = tape.gradient(norm(x, 0.5), {x})[0];
+    const auto second = tape.gradient(sum(g), {x})[0].values();
+    CHECK(second[0] == doctest::Approx(-1.58e32).epsilon(0.01));
+    CHECK(second[1] == doctest::Approx(1.58e27).epsilon(0.01));
+  }
   CHECK(norm(tensor({kInfinity, 1})).item() == kInfinity);
   CHECK(std::isnan(norm(tensor({kNan, 1})).item()));
 }

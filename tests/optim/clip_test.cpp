@@ -69,4 +69,9 @@ TEST_CASE("the norm of float64 gradients neither overflows nor vanishes") {
     clip_gradients({p}, size);
     CHECK(p.grad().values()[0] / size == doctest::Approx(0.6).epsilon(1e-6));
   }
+  // Next to float32, in which a quotient would be 0/0
+  Parameter wide(tensor({1, 2}, DType::float64)), narrow(tensor({1, 2}));
+  wide.value().set_grad(tensor({3e-150, 4e-150}, DType::float64));
+  narrow.value().set_grad(zeros({2}));
+  CHECK(gradient_norm({wide, narrow}) / 5e-150 == doctest::Approx(1).epsilon(1e-12));
 }

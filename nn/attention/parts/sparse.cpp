@@ -38,7 +38,7 @@ class Sparse : public AttentionPart {
   Tensor by_row(const Tensor& start, int64_t queries, int64_t keys, Device device) const {
     std::vector<Tensor> rows;
     for (const double first : start.values()) {
-      const auto before = static_cast<int64_t>(first);
+      const int64_t before = std::min(static_cast<int64_t>(first), keys);
       const Tensor own = make_({queries, keys - before, device});
       // A negative start: the first keys of the pattern are no longer there
       rows.push_back(before < 0 ? slice(own, 1, -before)

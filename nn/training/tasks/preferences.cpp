@@ -231,7 +231,7 @@ Task policy_gradient(LanguageModel& policy, LanguageModel& reference, Dataset<Id
                         {"longest", std::to_string(o.longest)},
                         {"end", std::to_string(o.end)},
                         {"beta", fmt::format("{}", o.beta)},
-                        {"clip", fmt::format("{}", o.clip)}}};
+                        {"ratio clip", fmt::format("{}", o.clip)}}};
   keep_model(task, policy);
   return task;
 }

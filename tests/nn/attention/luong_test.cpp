@@ -168,6 +168,7 @@ TEST_CASE("local views count positions from the first state that is visible") {
     const LuongAttention attention = luong(LuongScore::general, view);
     const Tensor h = test::normal({1, 4, 4}, 1), source = test::normal({1, 9, 3}, 2);
     const Tensor visible = cast(tensor({0, 0, 0, 1, 1, 1, 1, 1, 1}, {1, 9}), DType::boolean);
+    CHECK(attention.forward(h, slice(source, 1, 0, 0), slice(visible, 1, 0, 0)).shape() == h.shape());
     CHECK(test::distance(attention.forward(h, source, visible), attention.forward(h, slice(source, 1, 3, 9)),
                          1) < 1e-12);
   }
