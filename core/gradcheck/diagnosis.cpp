@@ -177,12 +177,13 @@ Diagnosis diagnose(const Problem& p, size_t k, int64_t worst) {
   const std::string cuts = p.cuts.empty() ? "" : "; the tape is cut by " + join(p.cuts);
   if (largest(p.gradients[k]) == 0 && !p.disconnected[k].empty())
     return {Cause::cut, of + "is 0: " + p.disconnected[k] + cuts};
+  const std::string too_coarse =
+      p.low_precision +
+      ", too coarse for differences; check in float64: copy_as(x, DType::float64) for inputs, "
+      "module.to(DType::float64) for parameters";
   // Differences in float32 have 2 or 3 correct digits, so a larger error is a wrong gradient.
   if (!p.low_precision.empty() && distance(s.analytic, s.numeric, p.options.floor) < 1e-2)
-    return {Cause::low_precision,
-            p.low_precision +
-                ", too coarse for differences; check in float64: copy_as(x, DType::float64) for inputs, "
-                "module.to(DType::float64) for parameters"};
+    return {Cause::low_precision, too_coarse};
   if (d.cause == Cause::sign) return {d.cause, of + d.explanation};
   if (transposed(p, k, s)) return {Cause::transposed, of + "has its last two axes exchanged"};
   const std::string slice = counted_slice(p, s);
@@ -195,8 +196,7 @@ Diagnosis diagnose(const Problem& p, size_t k, int64_t worst) {
   }
   if (d.cause == Cause::zero) return {d.cause, of + d.explanation + cuts};
   if (!p.cuts.empty()) return {Cause::cut, of + "lacks a part" + cuts};
-  if (!p.low_precision.empty())
-    return {Cause::low_precision, p.low_precision + ", too coarse for differences"};
+  if (!p.low_precision.empty()) return {Cause::low_precision, too_coarse};
   return {d.cause, of + d.explanation};
 }
 
