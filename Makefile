@@ -16,7 +16,8 @@ SLOW = mutation|fuzz|planted
 NO_VECTORS = cuda|text|data|report|examples
 KERNELS = ^(cuda/|ops/(linear_scan|selective_scan)$$|optim/step$$)
 SAMPLED = cuda/(strides|extremes|gpt|optim/optimizers|attention/(steps|16_bits)|runtime/step_graph)|ops/cpu/gemm/gemm
-STAGES = format includes page docs comments lengths examples data isa samples cards asan fuzz cuda clang consumer inspect mutation tsan alone proofs
+STAGES = format includes page docs comments lengths examples data avx2 portable samples cards asan fuzz libfuzzer cuda clang consumer inspect mutation tsan alone proofs
+export JOBS
 
 .NOTPARALLEL:
 .PHONY: demo test bench check prove format tidy install install-all FORCE $(STAGES:%=check-%)
@@ -26,7 +27,7 @@ demo: install
 	@$(STAGE) "demo" build-demo/examples/train_gpt --compare standard,laser
 
 test: install
-	@JOBS=$(JOBS) $(STAGE) "build of the library and its tests" bash .ci/build release vitrine_tests
+	@$(STAGE) "build of the library and its tests" bash .ci/build release vitrine_tests
 	@$(STAGE) "tests" $(CTEST) release -LE '$(SLOW)|examples' --output-log build/tests.log
 
 bench: install
@@ -49,16 +50,16 @@ install-all:
 
 # build, build-asan, …: the build folders of the presets.
 build: install FORCE
-	@JOBS=$(JOBS) $(STAGE) "build" bash .ci/build release
-build-%: FORCE
-	@JOBS=$(JOBS) $(STAGE) "build $*" bash .ci/build $*
+	@$(STAGE) "build" bash .ci/build release
+build-%: install-all FORCE
+	@$(STAGE) "build $*" bash .ci/build $*
 
 # The stages of `make check` -----------------------------------------------------------------------
-check-format:
+check-format: install-all
 	@$(STAGE) "format" bash .ci/format --dry-run -Werror
 check-includes:
 	@$(STAGE) "include direction" python3 tests/include_direction.py
-check-page:
+check-page: install-all
 	@$(STAGE) "script and style of the report" .ci/page nn/report/*.js nn/report/*.css
 check-docs:
 	@$(STAGE) "list of operations" .ci/operations --check
@@ -71,12 +72,13 @@ check-examples: build
 	@$(STAGE) "tests of the examples" $(CTEST) release -L examples
 # Reference cases in the folder that VITRINE_DATA names, which a fresh clone skips.
 check-data: build
-	@$(STAGE) "tests on VITRINE_DATA" $(CTEST) release -R '_cases$$'
+	@$(STAGE) "tests on VITRINE_DATA" $(if $(VITRINE_DATA),$(CTEST) release -R '(_|/)cases$$',sh -c 'echo VITRINE_DATA names no folder; exit 77')
 # Without what has no instruction sets to choose from: the emulator, text, files and pages. Where
 # AVX2 is the best that a machine has, `make test` has run on it.
-check-isa: build
+check-avx2: build
 	@if grep -qsw avx512vl /proc/cpuinfo; then \
-	  $(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|$(NO_VECTORS)'; else echo "make test has tested AVX2"; fi
+	  $(STAGE) "tests on AVX2" $(CTEST) avx2 -LE '$(SLOW)|$(NO_VECTORS)'; fi
+check-portable: build
 	@$(STAGE) "tests on portable code" $(CTEST) portable -LE '$(SLOW)|$(NO_VECTORS)'
 # Tests that take too long for `make test`: the random programs after the first thousand, all cases
 # of the tests that otherwise run a part of them, and 60 pairs of attentions and parts.
@@ -96,17 +98,18 @@ check-asan: build-asan
 	@$(STAGE) "tests under ASan and UBSan" $(CTEST) asan -LE '$(SLOW)'
 check-fuzz: build-asan
 	@$(STAGE) "fuzz under ASan and UBSan" $(CTEST) asan -L fuzz
+check-libfuzzer: build-asan
 	@$(STAGE) "a minute of libFuzzer" .ci/fuzz -max_total_time=60
 check-tsan: build-tsan
 	@$(STAGE) "tests under TSan" $(CTEST) tsan -LE '$(SLOW)'
-check-cuda:
-	@JOBS=$(JOBS) $(STAGE) "CUDA compile" bash .ci/cuda
+check-cuda: install-all
+	@$(STAGE) "CUDA compile" bash .ci/cuda
 check-clang: build-clang
 	@$(STAGE) "tests by clang" $(CTEST) clang -LE '$(SLOW)'
-check-alone:
-	@JOBS=$(JOBS) $(STAGE) "files alone" .ci/alone
+check-alone: install-all
+	@$(STAGE) "files alone" .ci/alone
 check-consumer: build build-clang
-	@JOBS=$(JOBS) $(STAGE) "installed consumer" bash .ci/consumer
+	@$(STAGE) "installed consumer" bash .ci/consumer
 
 # This only lists the proofs and does not fail, because a proof takes hours.
 check-proofs:
