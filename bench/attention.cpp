@@ -113,7 +113,7 @@ void time_once(Function f, std::vector<Tensor> x, const AttentionOptions& o, clo
   const double start = seconds(clock);
   const Tensor y = f(x[0], x[1], x[2], o);
   best.forward = std::min(best.forward, seconds(clock) - start);
-  const Tensor dy = randn(y.shape());
+  const Tensor dy = randn(y.shape(), y.dtype());
   const double middle = seconds(clock);
   tape.gradient({y}, x, {dy});
   best.backward = std::min(best.backward, seconds(clock) - middle);
@@ -151,10 +151,10 @@ void measure_on_gpu(const Case& c, DType dtype) {
   std::fflush(stdout);
 }
 
-void measure(const Case& c, int count, double peak, double budget) {
+void measure(const Case& c, DType dtype, int count, double peak, double budget) {
   set_threads(count);
   const clockid_t clock = count == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
-  const std::vector<Tensor> x = operands(c, DType::float32, Device::cpu);
+  const std::vector<Tensor> x = operands(c, dtype, Device::cpu);
   Timing fused, definition;
   const double end = seconds() + budget;
   for (int round = 0; round < 5 || seconds() < end; ++round) {
@@ -185,22 +185,23 @@ int main(int argc, char** argv) {
   app.add_option("--threads", most, "Threads of the second half of the rows")->capture_default_str();
   app.add_option("--only", only, "Only rows whose name begins so");
   app.add_flag("--gpu", gpu, "Measure on a GPU");
-  app.add_flag("--bfloat16", bfloat16, "On a GPU: queries, keys and values have 16 bits");
+  app.add_flag("--bfloat16", bfloat16, "Queries, keys and values have 16 bits");
   CLI11_PARSE(app, argc, argv);
 
-  check(gpu || !bfloat16, "--bfloat16 is for --gpu");
+  const DType dtype = bfloat16 ? DType::bfloat16 : DType::float32;
   if (gpu) {
     if (!bench::has_gpu()) return 0;
     fmt::print("{:<16}{:>12}{:>8}{:>12}{:>8}\n", "attention", "forward ms", "ratio", "backward ms", "ratio");
     for (const Case& c : cases(Device::cuda))
-      if (c.name.starts_with(only)) measure_on_gpu(c, bfloat16 ? DType::bfloat16 : DType::float32);
+      if (c.name.starts_with(only)) measure_on_gpu(c, dtype);
     return 0;
   }
-  const double peak = bench::multiply_add_peak();
-  fmt::print("{}, peak of one thread {:.1f} GFLOP/s\n\n{:<16}{:>4}{:>12}{:>8}{:>8}{:>12}{:>8}{:>8}\n",
-             name(isa()), peak * 1e-9, "attention", "thr", "forward ms", "ratio", "peak", "backward ms",
-             "ratio", "peak");
+  const double peak =
+      bfloat16 && bench::bfloat16_peak() > 0 ? bench::bfloat16_peak() : bench::multiply_add_peak();
+  fmt::print("{}, {}, peak of one thread {:.1f} GFLOP/s\n\n{:<16}{:>4}{:>12}{:>8}{:>8}{:>12}{:>8}{:>8}\n",
+             name(isa()), name(dtype), peak * 1e-9, "attention", "thr", "forward ms", "ratio", "peak",
+             "backward ms", "ratio", "peak");
   for (int count : std::vector<int>(most > 1 ? std::vector<int>{1, most} : std::vector<int>{1}))
     for (const Case& c : cases(Device::cpu))
-      if (c.name.starts_with(only)) measure(c, count, peak, budget);
+      if (c.name.starts_with(only)) measure(c, dtype, count, peak, budget);
 }

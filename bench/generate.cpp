@@ -228,6 +228,11 @@ void print_models(const bench::Contest& contest, const bench::Size& s) {
 int main(int argc, char** argv) {
   const bench::Contest contest =
       bench::parse_contest("Generation with the cache, float32, against PyTorch", argc, argv);
+  if (contest.precision.dtype != DType::float32) {
+    fmt::print(stderr, "generate: --dtype is {}, wanted float32; the rows below it have the other weights\n",
+               name(contest.precision.dtype));
+    return 2;
+  }
   if (contest.process) return generate_here(in_steps(contest.sizes().front())), 0;
 
   fmt::print("{} threads\n\n", threads());

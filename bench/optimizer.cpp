@@ -46,14 +46,15 @@ void plain_adamw(float* x, const float* g, float* m, float* v, int64_t n) {
   }
 }
 
+/// It has float32 parameters of its own, whatever the model's are.
 double plain_seconds(const std::vector<Parameter>& parameters, int repeats) {
-  std::vector<Tensor> m, v;
+  std::vector<Tensor> x, m, v;
   for (const Parameter& p : parameters)
-    m.push_back(zeros_like(p.master())), v.push_back(zeros_like(p.master()));
+    x.push_back(clone(p.master())), m.push_back(zeros_like(x.back())), v.push_back(zeros_like(x.back()));
   return median_seconds(repeats, [&] {
     for (size_t i = 0; i < parameters.size(); ++i)
-      plain_adamw(parameters[i].master().data<float>(), parameters[i].grad().data<float>(),
-                  m[i].data<float>(), v[i].data<float>(), parameters[i].numel());
+      plain_adamw(x[i].data<float>(), parameters[i].grad().data<float>(), m[i].data<float>(),
+                  v[i].data<float>(), parameters[i].numel());
   });
 }
 
@@ -88,8 +89,9 @@ void measure(const bench::Size& s, const std::string& dtype, int repeats, double
   const double ours = median_seconds(repeats, [&] { optimizer.step(); });
   const double norm = median_seconds(repeats, [&] { optim::clip_gradients(parameters, 1e9); });
   const double plain = plain_seconds(parameters, repeats);
-  // x, m and v are read and written, g is read: 28 bytes a parameter, and 2 for the bfloat16 copy.
-  const double bytes = static_cast<double>(model.parameter_count()) * (dtype == "float32" ? 28 : 30);
+  // x, m and v are read and written, g is read: 28 bytes a parameter. A bfloat16 model has x in two
+  // halves of 2 bytes each.
+  const double bytes = 28.0 * static_cast<double>(model.parameter_count());
   fmt::print("{:<6}{:<10}{:>12}{:>10.3f}{:>10.3f}{:>8.2f}x{:>12.0f}%{:>10.3f}\n", s.name, dtype,
              model.parameter_count(), 1e3 * ours, 1e3 * plain, plain / ours, 100 * bytes / ours / bandwidth,
              1e3 * norm);

@@ -35,19 +35,25 @@ Contest parse_contest(const std::string& title, int argc, char** argv) {
   app.add_option("--dtype", dtype, "What training computes in: float32 or bfloat16")
       ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->capture_default_str();
+  CLI::Option* const process = app.add_flag("--process", contest.process,
+                                            "Run here and print the figures as JSON: what the rounds start");
   std::string gradients = "float32", moments = "float32";
   app.add_option("--gradients", gradients, "With --process and bfloat16: the dtype of gradients")
+      ->needs(process)
       ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->capture_default_str();
   app.add_option("--moments", moments, "With --process: the dtype of AdamW's moments")
+      ->needs(process)
       ->check(CLI::IsMember({"float32", "bfloat16"}))
       ->capture_default_str();
-  app.add_option("--mixer", contest.mixer, "With --process: the attention or mixer")->capture_default_str();
-  app.add_option("--clip", contest.clip, "With --process: the maximum norm of gradients; 0: no clipping");
+  app.add_option("--mixer", contest.mixer, "With --process: the attention or mixer")
+      ->needs(process)
+      ->capture_default_str();
+  app.add_option("--clip", contest.clip, "With --process: the maximum norm of gradients; 0: no clipping")
+      ->needs(process);
   app.add_option("--threads", count, "Threads of both")->capture_default_str();
   std::string isa;
   app.add_option("--isa", isa, "Both use no more than this instruction set")->check(CLI::IsMember({"avx2"}));
-  app.add_flag("--process", contest.process, "Run here and print the figures as JSON: what the rounds start");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
