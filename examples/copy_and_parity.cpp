@@ -13,6 +13,7 @@
 #include "examples/copy_and_parity_page.h"
 #include "nn/metrics/accuracy.h"
 #include "nn/training/checkpoint.h"
+#include "nn/training/inspect_parts.h"
 #include "nn/training/tasks/language_modeling.h"
 #include "ops/join.h"
 #include "ops/loss.h"
@@ -84,7 +85,7 @@ report::RunRecord train(const MemorySettings& s, const Problem& p, const Mechani
   for (const auto& setting : option_values(options, {Role::result}))
     if (!std::ranges::count(record.settings, setting.first, [](const auto& s) { return s.first; }))
       record.settings.push_back(setting);
-  if (mechanism.segments == 1) inspect_parts(model, held_out[0], record);
+  if (mechanism.segments == 1) training::inspect_parts(model, held_out[0].tensors[0], record);
   say(stdout, "{}, {}: {:.1f} % of the answers are right\n", p.name, mechanism.name,
       100 * record.metrics[0].last());
   return record;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/matmul_math.h"
 #include "core/memory/machine.h"
 #include "nn/attention/part.h"
 #include "nn/models/gpt.h"
@@ -14,7 +15,6 @@
 #include "nn/training/sweep.h"
 #include "nn/training/trainer.h"
 #include "nn/transformer/mixers.h"
-#include "ops/matmul_math.h"
 
 namespace vitrine::examples {
 

@@ -23,6 +23,7 @@
 #include "nn/text/train_word_piece.h"
 #include "nn/text/words.h"
 #include "nn/training/checkpoint.h"
+#include "nn/training/inspect_parts.h"
 #include "nn/training/interrupt.h"
 #include "nn/training/tasks/language_modeling.h"
 
@@ -45,12 +46,14 @@ Gpt make_model(const Settings& s, int64_t vocabulary) {
   return model;
 }
 
-/// Attention maps of some validation windows, and a sample.
+/// Attention maps of some validation windows, what experts and universal blocks do with them, and a
+/// sample.
 void show(Gpt& model, const Settings& s, const Tokenizer& tokenizer, const Tokens& validation,
           RunRecord& record) {
+  const Batch windows = WindowLoader(validation, 4, model.options().context, 0).batch(0);
   inspect_attention(
-      model, WindowLoader(validation, 4, model.options().context, 0).batch(0),
-      [&](int64_t id) { return tokenizer.decode({id}); }, record);
+      model, windows, [&](int64_t id) { return tokenizer.decode({id}); }, record);
+  inspect_parts(model, windows.tensors[0], record);
   if (s.sample == 0) return;
   const Tokens prompt = tokenizer.encode(s.prompt);
   const Tokens all =
