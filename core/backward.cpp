@@ -87,7 +87,13 @@ void Tape::mark_needed(Pass& pass) const {
 }
 
 void Tape::run(Pass& pass) {
+  // A pass that consumes the tape frees nodes as it goes, and another one would take them as cut.
+  check(running_ == nullptr || (running_->keep && pass.keep),
+        "{}: a {} of this tape is running, which called this one in a hook; wanted Keep::yes for both, or a "
+        "tape of its own",
+        pass.name, running_ ? running_->name : "");
   mark_needed(pass);
+  const Pass* const outer = std::exchange(running_, &pass);
   try {
     const Pause pause;  // restores the recording tape, even after an exception
     const KernelTrace::Stop stop(!pass.recorded);
@@ -95,8 +101,10 @@ void Tape::run(Pass& pass) {
     run_nodes(pass);
     finish_sums(pass);
   } catch (...) {
+    running_ = outer;
     fail_pass(pass);
   }
+  running_ = outer;
   for (const auto& [leaf, was_stale] : pass.changed) leaf->stale = was_stale;
   if (!pass.keep) consume();
 }

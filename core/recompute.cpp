@@ -52,12 +52,14 @@ void FirstRun::run(Tape& tape, const std::function<void()>& f) {
     const Tape::Pause pause;
     f();
     inputs_ = reads.tracked(), memory_ = reads.memory(), drawn_ = reads.generators();
+    math_ = matmul_math();
   }
   detail::discard_saved();
 }
 
 void FirstRun::again(const std::function<void()>& f) const {
   const Replay replay(drawn_);
+  const MatmulMathScope same(math_);
   check_unchanged(memory_);
   f();
 }

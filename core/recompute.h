@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/matmul_math.h"
 #include "core/record.h"
 #include "core/tensor.h"
 
@@ -12,7 +13,8 @@ namespace vitrine {
 
 /// Runs f without recording its ops. The backward runs f a second time, recorded, and
 /// differentiates this second run. One node is recorded; its inputs are all tracked tensors that f
-/// reads, including parameters. The second run draws the same random numbers as the first.
+/// reads, including parameters. The second run draws the same random numbers as the first, and
+/// multiplies matrices in the same way (core/matmul_math.h).
 /// Overwriting a tensor that f reads between the two runs is an error. Gradients have the same bits
 /// as without checkpointing, even if several checkpoints, or ops outside checkpoints, read the same
 /// tensor.
@@ -27,7 +29,8 @@ std::vector<Tensor> recompute_all(const std::function<std::vector<Tensor>()>& f)
 /// running average, is skipped then.
 bool recomputing();
 
-/// Runs a function without recording it, and can run it again later with the same random numbers.
+/// Runs a function without recording it, and can run it again later with the same random numbers
+/// and the same MatmulMath.
 /// recompute() consists of these two runs. Other ops may use the second run in another way.
 class FirstRun {
  public:
@@ -43,6 +46,7 @@ class FirstRun {
   std::vector<Tensor> inputs_;
   std::vector<ReadRecorder::Memory> memory_;
   std::vector<ReadRecorder::Drawn> drawn_;
+  MatmulMath math_ = MatmulMath::float32;
 };
 
 }  // namespace vitrine

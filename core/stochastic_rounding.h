@@ -20,7 +20,9 @@ VITRINE_HD inline uint32_t random_bits16(uint32_t i, uint32_t key) {
 }
 
 /// The key of array number `array` in step number `step`. The number of the array is spread over
-/// all bits, so that no array gets the key that another has in another step.
+/// all bits, so that no array gets the key that another has in another step. The arrays of one
+/// kind, such as the first moments of all parameters, share a number: their elements i get the same
+/// bits. Each element is rounded without bias, but the errors of elements i are not independent.
 VITRINE_HD inline uint32_t rounding_key(uint32_t step, uint32_t array) {
   const uint32_t apart = (array + 1) * 0x9e3779b9u;  // 2^32 over the golden ratio
   return random_bits16(step, apart) << 16 | random_bits16(~step, apart);

@@ -313,8 +313,9 @@ class Tape {
   int64_t last_record_ = 0;
   int8_t depth_ = 1;
   bool consumed_ = false;
-  bool dead_ = false;  ///< a backward failed
-  std::string death_;  ///< the reason
+  const Pass* running_ = nullptr;  ///< the innermost pass that runs
+  bool dead_ = false;              ///< a backward failed
+  std::string death_;              ///< the reason
 };
 
 }  // namespace vitrine

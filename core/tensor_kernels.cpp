@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <type_traits>
 
 #include "core/convert.h"
 #include "core/creation.h"
@@ -60,6 +62,16 @@ struct GatheredRows {
             i, limit);
   }
 };
+
+/// The numbers 0, 1, … of the rows, or those of equal places one after the other.
+Tensor order_of_rows(const GatheredRows& r, bool grouped) {
+  const Tensor order = empty({r.count}, DType::int64);
+  int64_t* const at = order.data<int64_t>();
+  std::iota(at, at + r.count, int64_t{0});
+  if (grouped)
+    std::stable_sort(at, at + r.count, [&](int64_t a, int64_t b) { return r.index[a] < r.index[b]; });
+  return order;
+}
 
 }  // namespace
 
@@ -170,14 +182,23 @@ void accumulate_rows(Tensor& y, const Tensor& x, const Tensor& rows) {
       using From = typename decltype(from)::type;
       To* const into = y.data<To>();
       const From* const add = x.data<From>();
+      using Wide = AccumulatorOf<To>;
+      const Tensor order = order_of_rows(r, !std::is_same_v<To, Wide>);
+      const int64_t* const at = order.data<int64_t>();
       // Threads share the columns, not the rows, so that one thread adds to each element in the
       // order of i.
-      parallel_for(0, r.width, 64, [&](int64_t b, int64_t e) {
-        for (int64_t i = 0; i < r.count; ++i) {
-          To* row = into + r.index[i] * r.width;
-          const From* source = add + i * r.width;
-          for (int64_t c = b; c < e; ++c)
-            row[c] = To(static_cast<AccumulatorOf<To>>(row[c]) + convert<AccumulatorOf<To>>(source[c]));
+      constexpr int64_t kColumns = 64;
+      parallel_for(0, r.width, kColumns, [&](int64_t b, int64_t e) {
+        Wide sums[kColumns];
+        for (int64_t i = 0; i < r.count;) {
+          const int64_t row = r.index[at[i]];
+          To* const sum = into + row * r.width;
+          for (int64_t c = b; c < e; ++c) sums[c - b] = static_cast<Wide>(sum[c]);
+          for (; i < r.count && r.index[at[i]] == row; ++i) {
+            const From* const source = add + at[i] * r.width;
+            for (int64_t c = b; c < e; ++c) sums[c - b] += convert<Wide>(source[c]);
+          }
+          for (int64_t c = b; c < e; ++c) sum[c] = To(sums[c - b]);
         }
       });
     });

@@ -26,7 +26,7 @@ VITRINE_KERNEL(accumulate, Tensor& y, const Tensor& x);
 /// checked on the CPU; on a GPU the ops check them.
 VITRINE_KERNEL(gather_rows, Tensor& y, const Tensor& x, const Tensor& rows);
 /// y[rows[i], …] += x[i, …], in the order of i, so that the result never depends on the number of
-/// threads.
+/// threads. A row of 16 bits is summed in float32 and rounded once.
 VITRINE_KERNEL(accumulate_rows, Tensor& y, const Tensor& x, const Tensor& rows);
 /// y[rows[i], …] = 0 for a contiguous y.
 VITRINE_CPU_KERNEL(clear_rows, Tensor& y, const Tensor& rows);

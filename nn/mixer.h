@@ -87,13 +87,17 @@ struct ProjectionBias {
 
 /// Sizes of a mixer. Sizes that do not fit together are an error. A recurrence ignores the heads.
 struct MixerOptions {
-  int64_t width = 128;    ///< C, a multiple of heads
-  int64_t heads = 4;      ///< H
-  int64_t key_heads = 0;  ///< Hkv, a divisor of heads (grouped-query attention); 0 = heads
-  int64_t context = 64;   ///< the longest sequence; some scales depend on it
+  int64_t width = 128;  ///< C, a multiple of heads
+  int64_t heads = 4;    ///< H
+  /// Hkv, a divisor of heads (grouped-query attention); 0 = heads. It has to be 0 for mixers
+  /// without heads of keys, such as recurrences
+  int64_t key_heads = 0;
+  int64_t context = 64;  ///< the longest sequence; some scales depend on it
   /// The name of a mixer, or of parts of attention: see parse_mixer
   std::string name = "standard";
-  ProjectionBias bias = {};     ///< a recurrence uses `query` for all its biases
+  /// A projection that makes several of query, key and value has one bias, by the first of them.
+  /// The gates of a recurrence follow `query`
+  ProjectionBias bias = {};
   double out_deviation = 0.02;  ///< of the initial weights of the output projection
   bool causal = true;           ///< a recurrence that is not causal runs in both directions
   int64_t layer = 0;            ///< the number of the layer in its stack, from 1 on; 0: in none

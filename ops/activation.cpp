@@ -56,6 +56,15 @@ Tensor elu(const Tensor& x, double alpha) {
   return recorded_unary(Unary::elu, x, alpha);
 }
 
+Tensor define::elu_plus_one(const Tensor& x) {
+  const Tensor zero = zeros_like(x), below = less(x, zero);
+  return where(below, exp(where(below, x, zero)), 1 + x);
+}
+Tensor elu_plus_one(const Tensor& x) {
+  if (const auto y = through_definition({x}, [&] { return define::elu_plus_one(x); })) return *y;
+  return recorded_unary(Unary::elu_plus_one, x);
+}
+
 /// Computed from e^−|x|. At 0 the left half applies, so that the slope is ½ there.
 Tensor define::softplus(const Tensor& x) {
   const Tensor minus_abs = where(greater(x, zeros_like(x)), neg(x), x);

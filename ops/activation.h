@@ -17,6 +17,8 @@ Tensor gelu_tanh(const Tensor& x);
 Tensor silu(const Tensor& x);
 /// x for x > 0, else alpha·(eˣ − 1). Clevert et al. 2015.
 Tensor elu(const Tensor& x, double alpha = 1);
+/// eˣ for x < 0, else 1 + x: elu(x) + 1, but small results keep their digits.
+Tensor elu_plus_one(const Tensor& x);
 /// log(1 + eˣ), as max(x, 0) + log1p(e^−|x|).
 Tensor softplus(const Tensor& x);
 /// x/(1 + |x|).
@@ -37,6 +39,7 @@ Tensor gelu(const Tensor& x);
 Tensor gelu_tanh(const Tensor& x);
 Tensor silu(const Tensor& x);
 Tensor elu(const Tensor& x, double alpha);
+Tensor elu_plus_one(const Tensor& x);
 Tensor softplus(const Tensor& x);  ///< with log1p, so that no eˣ overflows
 Tensor softsign(const Tensor& x);
 Tensor hardswish(const Tensor& x);

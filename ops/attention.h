@@ -53,13 +53,14 @@ struct AttentionResult {
 /// [B, Tq, H, Dv]. Head h reads key head h/(H/Hkv). A query that sees no key gives 0, and gradients
 /// 0. Saves log Σ e^s per query and y (in 16 bits on a GPU, also y's rounding error; for LASER,
 /// instead of y, its sums or, on a GPU, their logarithm or y, in float32 or wider). The backward
-/// computes the weights again. LASER anchors each channel by the range of the values that a tile of
-/// queries sees, or on some GPUs by that of each block of keys, and reads elements outside that
-/// range exactly. Hidden keys with finite values do not change a bit of a mean, but the values that
-/// one query of a tile sees can change LASER's rounding of another. An infinite or NaN value, even
-/// if hidden, may make a mean NaN (0·∞); a NaN does the same to LASER on a GPU. On a CPU, blocks of
-/// keys that `allowed` hides from a whole tile of queries are skipped. On a GPU, heads of
-/// more than 256 channels store the weights, and are slow. Dao et al. 2022.
+/// computes the weights again. LASER anchors each channel by the range of the values of a head if
+/// they are within 16 of each other, else by that of the values that a tile of queries sees, or on
+/// some GPUs by that of each block of keys. It reads elements outside that range exactly. Hidden
+/// keys with finite values do not change a bit of a mean, but they can change LASER's rounding. An
+/// infinite or NaN value, even if hidden, may make a mean NaN (0·∞); a NaN does the same to LASER
+/// on a GPU. On a CPU, blocks of keys that `allowed` hides from a whole tile of queries are
+/// skipped. On a GPU, heads of more than 256 channels store the weights, and are slow. Dao et al.
+/// 2022.
 Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& options = {});
 /// The same with log Σ e^score, which has a gradient too. It merges attentions to two sets of keys:
 /// the results are averaged with weights in the ratio of e^log_sum_exp. Errors: a sink.

@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "core/flops.h"
+#include "core/matmul_math.h"
 #include "ops/elementwise.h"
 #include "ops/join.h"
 #include "ops/kernels.h"
 #include "ops/matmul.h"
-#include "ops/matmul_math.h"
 #include "ops/operands.h"
 #include "ops/plain.h"
 #include "ops/reduce.h"

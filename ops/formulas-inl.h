@@ -267,6 +267,17 @@ struct Elu {
     return select(x > T(0), T(1), T(a) * exp(x));
   }
 };
+/// eˣ for x < 0, else 1 + x.
+struct EluPlusOne {
+  template <class T>
+  VITRINE_HD T value(T x) const {
+    return select(x < T(0), exp(x), T(1) + x);
+  }
+  template <class T>
+  VITRINE_HD T derivative(T x, T) const {
+    return select(x < T(0), exp(x), T(1));
+  }
+};
 /// max(x, 0) + log1p(e^−|x|).
 struct Softplus {
   template <class T>

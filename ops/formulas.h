@@ -12,8 +12,8 @@
   X(sqrt, Sqrt) X(rsqrt, Rsqrt) X(exp, Exp) X(expm1, Expm1) X(log, Log) X(log1p, Log1p)              \
   X(sin, Sin) X(cos, Cos) X(tanh, Tanh) X(erf, Erf) X(sigmoid, Sigmoid)                              \
   X(relu, Relu) X(leaky_relu, LeakyRelu) X(gelu, Gelu) X(gelu_tanh, GeluTanh) X(silu, Silu)          \
-  X(elu, Elu) X(softplus, Softplus) X(softsign, Softsign) X(clamp, Clamp) X(hardswish, Hardswish)    \
-  X(mish, Mish) X(affine, Affine)
+  X(elu, Elu) X(elu_plus_one, EluPlusOne) X(softplus, Softplus) X(softsign, Softsign)                \
+  X(clamp, Clamp) X(hardswish, Hardswish) X(mish, Mish) X(affine, Affine)
 // clang-format on
 
 #define VITRINE_BINARY_FORMULAS(X) \

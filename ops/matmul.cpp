@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/flops.h"
+#include "core/matmul_math.h"
 #include "ops/activation.h"
 #include "ops/cpu/elementwise.h"
 #include "ops/cpu/gemm/gemm.h"
@@ -10,7 +11,6 @@
 #include "ops/cpu/rows.h"
 #include "ops/elementwise.h"
 #include "ops/kernels.h"
-#include "ops/matmul_math.h"
 #include "ops/operands.h"
 #include "ops/reduce.h"
 #include "ops/unary.h"
@@ -25,7 +25,7 @@ bool reads_in_place(const Tensor& x) { return has_matrix_rows(x) || has_matrix_r
 
 Tensor readable(const Tensor& x) { return reads_in_place(x) ? x : packed(x); }
 
-/// Whether the operands of a product are rounded to bfloat16 first (ops/matmul_math.h).
+/// Whether the operands of a product are rounded to bfloat16 first (core/matmul_math.h).
 bool rounds(const Tensor& x) { return matmul_math() == MatmulMath::bfloat16 && x.dtype() == DType::float32; }
 
 /// x rounded to bfloat16, in the layout that it has.

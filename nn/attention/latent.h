@@ -26,7 +26,7 @@ struct LatentSizes {
 /// 2·Hkv·D. Decoding absorbs Wk into the query and Wv into the output, q·k = [Wkᵀq; qr]·[c; kr], so
 /// that no key or value is computed from the state: c is the key and the value of every head. It
 /// gives the full pass. If a part reads the values or combines heads, as LASER does, Wv is not
-/// absorbed, and decoding computes the values from c. key_heads has no meaning here and is ignored.
+/// absorbed, and decoding computes the values from c. key_heads has no meaning here.
 class LatentAttention : public Mixer {
  public:
   explicit LatentAttention(const MixerOptions& options, const LatentSizes& sizes = {},

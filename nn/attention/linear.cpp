@@ -146,7 +146,7 @@ LinearAttention::LinearAttention(const AttentionName& parts_of_name, const Atten
                        sizes) {}
 
 FeatureAttention::Features LinearAttention::features(const Tensor& q, const Tensor& k) const {
-  return {elu(q) + 1, elu(k) + 1};
+  return {elu_plus_one(q), elu_plus_one(k)};
 }
 
 /// log(elu(x) + 1) is x below 0, and log(1 + x) above.

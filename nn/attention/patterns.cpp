@@ -43,7 +43,8 @@ Tensor global_pattern(const PatternSize& size, int64_t window, std::span<const i
 
 Tensor strided_pattern(const PatternSize& size, int64_t stride) {
   check(stride >= 1, "strided_pattern: stride is {}, wanted at least 1", stride);
-  return pattern(size, [=](int64_t i, int64_t j) { return i - j < stride || (i - j) % stride == 0; });
+  return pattern(size,
+                 [=](int64_t i, int64_t j) { return std::abs(i - j) < stride || (i - j) % stride == 0; });
 }
 
 Tensor fixed_pattern(const PatternSize& size, int64_t stride, int64_t summary) {

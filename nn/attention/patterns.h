@@ -22,7 +22,8 @@ Tensor dilated_pattern(const PatternSize& size, int64_t window, int64_t dilation
 /// positions. With the first tokens as global ones and a causal mask, this is a window with sinks
 /// (Xiao et al. 2023). Beltagy, Peters, Cohan 2020.
 Tensor global_pattern(const PatternSize& size, int64_t window, std::span<const int64_t> global);
-/// The last `stride` keys up to the query, and before them every stride-th. Child, Gray, Radford,
+/// The keys that are nearer than `stride`, and every stride-th beyond them. In causal attention
+/// these are the last `stride` keys, and one key in each stride before them. Child, Gray, Radford,
 /// Sutskever 2019.
 Tensor strided_pattern(const PatternSize& size, int64_t stride);
 /// Positions are in blocks of `stride`. A query sees its own block, and the last `summary` keys of

@@ -84,7 +84,9 @@ void GptOptions::list(OptionList& o) {
                                                   : "the feed-forward part is a channel mixing, with relu²";
   });
   o("norm", norm, "kind of norm");
-  o("norm-epsilon", norm_epsilon, "what the norm adds to the variance, or to the mean square").at_least(0);
+  o("norm-epsilon", norm_epsilon,
+    "what the norm adds to the variance, or to the mean square; the norm scale adds nothing")
+      .at_least(0);
   o("residual", residual,
     "norms before each part (pre), or after each sum: x, a multiple of x (deepnet), or "
     "learned multiples of x (admin), plus the part");

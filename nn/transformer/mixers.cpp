@@ -33,6 +33,11 @@ const MixerRow* find_base(const std::string& name) {
   return found == rows.end() ? nullptr : &*found;
 }
 
+bool is_part(const std::string& name) {
+  const auto parts = attention_part_table();
+  return std::any_of(parts.begin(), parts.end(), [&](const auto* part) { return part->name == name; });
+}
+
 }  // namespace
 
 std::string MixerName::text() const {
@@ -50,6 +55,8 @@ MixerName parse_mixer(const std::string& name) {
       others.push_back(piece);
       continue;
     }
+    check(!is_part(base->name), "mixer: {} is a base, and an attention part is registered with this name",
+          base->name);
     check(result.base == nullptr, "mixer: {} has two bases, {} and {}; wanted one", name,
           result.base ? result.base->name : "", base->name);
     result.base = base;
@@ -83,6 +90,9 @@ std::unique_ptr<Mixer> make_mixer(const MixerOptions& options) {
       "mixer: {} cannot hide later positions; wanted a mixer that is not causal, as in an encoder, or another "
       "base such as linear",
       name.base->name);
+  check(name.base->key_heads || options.key_heads == 0,
+        "mixer: there are {} heads of keys, and {} has none of its own; wanted key_heads = 0",
+        options.key_heads, name.base->name);
   if (name.base->make) return name.base->make(options, name.parts, name.values);
   return make_heads(options, name);
 }
@@ -95,11 +105,8 @@ std::unique_ptr<MultiHeadAttention> make_cross_attention(MixerOptions options) {
 void register_mixer(MixerRow row) {
   check(!row.name.empty() && row.name.find_first_of("+=:, ") == std::string::npos,
         "register_mixer: `{}` is no name: wanted letters without + = : , or spaces", row.name);
-  const auto parts = attention_part_table();
-  check(
-      find_base(row.name) == nullptr &&
-          std::none_of(parts.begin(), parts.end(), [&](const auto* part) { return part->name == row.name; }),
-      "register_mixer: there is a base or a part {} already", row.name);
+  check(find_base(row.name) == nullptr && !is_part(row.name),
+        "register_mixer: there is a base or a part {} already", row.name);
   check((row.attention == nullptr) != (row.make == nullptr),
         "register_mixer: {} needs one function, that of an attention or that of another mixer", row.name);
   table().push_back(std::move(row));

@@ -23,6 +23,7 @@ struct MixerRow {
   bool positions = false;          ///< the mixer itself depends on positions
   bool order = false;              ///< without positions, too, it depends on the order
   bool causal = true;              ///< it can hide the positions after a query
+  bool key_heads = true;           ///< MixerOptions::key_heads has a meaning
   bool padding = true;             ///< it can hide keys, as in a batch of texts of other lengths
   /// The name, with options if needed, under which time and memory grow linearly with the length.
   /// Empty: they grow faster
@@ -53,7 +54,7 @@ struct MixerName {
 /// base does not accept.
 MixerName parse_mixer(const std::string& name);
 /// Makes the mixer that the options name. Errors: those of parse_mixer; a causal mixer of a base
-/// that cannot hide later positions.
+/// that cannot hide later positions; key_heads for a base that has no heads of keys.
 std::unique_ptr<Mixer> make_mixer(const MixerOptions& options);
 /// Makes the attention to a source, cross_attention_of(options).
 std::unique_ptr<MultiHeadAttention> make_cross_attention(MixerOptions options);

@@ -251,6 +251,27 @@ TEST_CASE("hooks see and change a gradient once it is complete") {
   CHECK(x.grad().values() == Values{150, 150});
 }
 
+TEST_CASE("a hook may run another pass of its tape where neither pass consumes it") {
+  const Tensor x = test::leaf({1, 2});
+  for (const auto& [outer, inner] :
+       {std::pair{Keep::yes, Keep::yes}, {Keep::yes, Keep::no}, {Keep::no, Keep::yes}}) {
+    Tape tape;
+    const Tensor y = x * 3, loss = sum(y * 2), other = sum(x * 5);
+    Values inside;
+    tape.on_gradient(y, [&, keep = inner](const Tensor&) {
+      inside = tape.gradient(other, {x}, keep)[0].values();
+      return Tensor();
+    });
+    if (outer == Keep::yes && inner == Keep::yes) {
+      CHECK(tape.gradient(loss, {x}, outer)[0].values() == Values{6, 6});
+      CHECK(inside == Values{5, 5});
+    } else {
+      CHECK_THROWS_WITH_AS(tape.gradient(loss, {x}, outer),
+                           doctest::Contains("gradient: a gradient of this tape is running"), Error);
+    }
+  }
+}
+
 TEST_CASE("hooks are called also on the way to no leaf, and may add slots to the tape") {
   const Tensor w = test::leaf({2, 5}), x = tensor({3, 4}, DType::float64);
   Tape tape;

@@ -142,24 +142,26 @@ Finding decoding(const std::string& name, Depth) {
   return within("decoding", error, 1e-11);
 }
 
-/// The error of a row whose first two positions are padding, as generation passes it, against the
-/// row alone; 0 if the mixer refuses such padding and names itself.
-double error_after_padding(nn::Mixer& mixer, const std::string& name) {
+/// A row whose first two positions are padding, as generation passes it, gives what it gives alone.
+/// A mixer that refuses such padding names itself.
+Finding padding_before(const std::string& name, Depth) {
+  const auto mixer = made(name);
   const Tensor x = input(), start = index_tensor(std::vector<int64_t>{0, 2}, {2});
   nn::MixerCall call = call_of(name);
   call.mask.start = start;
   call.mask.allowed = greater_equal(arange(0, kTime), reshape(start, {2, 1, 1, 1}));
   try {
-    const Tensor padded = slice(slice(mixer.forward(x, call), 0, 1, 2), 1, 2, kTime);
-    return distance(padded, mixer.forward(slice(slice(x, 0, 1, 2), 1, 2, kTime), call_of(name)), 1e-2);
+    const Tensor padded = slice(slice(mixer->forward(x, call), 0, 1, 2), 1, 2, kTime);
+    const Tensor alone = mixer->forward(slice(slice(x, 0, 1, 2), 1, 2, kTime), call_of(name));
+    return within("padding before", distance(padded, alone, 1e-2), 1e-12);
   } catch (const Error& e) {
     if (std::string(e.what()).find(name.substr(0, name.find_first_of("=+"))) == std::string::npos) throw;
-    return 0;
+    return {.check = "padding before", .note = "refused"};
   }
 }
 
-/// A row gives what it gives alone at its own length, with padding after it or before it. A row
-/// without positions is finite, and its input has no gradient.
+/// A row gives what it gives alone at its own length, with padding after it. A row without
+/// positions is finite, and its input has no gradient.
 Finding lengths(const std::string& name, Depth) {
   const auto mixer = made(name);
   const Tensor x = input();
@@ -175,7 +177,7 @@ Finding lengths(const std::string& name, Depth) {
       if (!std::isfinite(e)) return failed("lengths", "a row without positions gives NaN or infinity");
   for (const double e : select(results[1], 0, 1).values())
     if (e != 0) return failed("lengths", "the input of a row without positions has a gradient");
-  return within("lengths", std::max(error, error_after_padding(*mixer, name)), 1e-12);
+  return within("lengths", error, 1e-12);
 }
 
 /// Cross-attention to a source of another length.
@@ -317,6 +319,7 @@ std::vector<Check> checks() {
       {"causality", Depth::pair, causality, true},
       {"decoding", Depth::pair, decoding, true},
       {"lengths", Depth::pair, lengths, true},
+      {"padding before", Depth::pair, padding_before, true},
       {"another length of keys", Depth::pair, cross, true},
       {"bits on 1, 2, 3 and 7 threads", Depth::whole, threads_},
       {"bfloat16", Depth::whole,

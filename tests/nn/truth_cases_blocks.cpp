@@ -4,6 +4,7 @@
 #include "core/creation.h"
 #include "core/tape.h"
 #include "nn/layers/batch_norm.h"
+#include "nn/layers/conformer_convolution.h"
 #include "nn/layers/drop_path.h"
 #include "nn/layers/group_norm.h"
 #include "nn/layers/lora.h"
@@ -15,10 +16,8 @@
 #include "nn/transformer/residual.h"
 #include "nn/transformer/universal.h"
 #include "ops/activation.h"
-#include "ops/convolution.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
-#include "ops/norm.h"
 #include "ops/power_norm.h"
 #include "ops/view.h"
 #include "tests/nn/truth_adapters.h"
@@ -53,18 +52,20 @@ Tensor batch_norm(Params p, In in) {
   return output == "y" ? y : output == "running_mean" ? norm.running_mean : norm.running_var;
 }
 
-/// The convolution module of the Conformer: its kernel is odd, so that padding keeps the length.
+/// The case gives the taps as [C, K].
 Tensor conformer_conv(Params p, In in) {
   const Tensor x = in.at("x"), kernel = in.at("w_depth");
-  const int64_t width = x.size(2), side = kernel.size(1) / 2;
-  const auto halves =
-      split(linear(layer_norm(x, in.at("ln_gamma"), in.at("ln_beta"), p.at("eps")), in.at("w1"), in.at("b1")),
-            width, -1);
-  const Tensor h = conv1d(transpose(halves[0] * sigmoid(halves[1])), unsqueeze(kernel, 1), in.at("b_depth"),
-                          {.padding = side, .groups = width});
-  nn::BatchNorm norm = batch_norm_of(p, in, h, 1);
-  norm.weight = Parameter(in.at("bn_gamma")), norm.bias = Parameter(in.at("bn_beta"));
-  return linear(transpose(silu(norm.forward(h))), in.at("w2"), in.at("b2"));
+  check(p.at("eps") == 1e-5, "the epsilon of the Conformer's norms is fixed");
+  nn::ConformerConvolution module(x.size(2), kernel.size(1));
+  module.norm.weight = Parameter(in.at("ln_gamma")), module.norm.bias = Parameter(in.at("ln_beta"));
+  module.gate.weight = Parameter(in.at("w1")), module.gate.bias = Parameter(in.at("b1"));
+  module.depthwise.weight = Parameter(unsqueeze(kernel, 1)),
+  module.depthwise.bias = Parameter(in.at("b_depth"));
+  module.batch_norm = batch_norm_of(p, in, transpose(x), 1);
+  module.batch_norm.weight = Parameter(in.at("bn_gamma")),
+  module.batch_norm.bias = Parameter(in.at("bn_beta"));
+  module.out.weight = Parameter(in.at("w2")), module.out.bias = Parameter(in.at("b2"));
+  return module.forward(x);
 }
 
 /// A norm of a block with the given gain and bias.

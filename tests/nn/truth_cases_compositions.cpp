@@ -1,6 +1,5 @@
-// Mechanisms of the second set without a module in the library, each composed of a few ops: the
-// cases check that the ops compose. A mechanism that is added to the library replaces its lines
-// here.
+// Patterns and the channel mixing of an RWKV, and formulas that are inside a module, such as the
+// mixture of a pointer-generator: a few ops write them again, so these cases check the ops.
 #include <algorithm>
 #include <cmath>
 

@@ -90,6 +90,7 @@ const std::vector<Row>& rows() {
       {"gelu_tanh", gelu_tanh, Of::nothing, "[0, 3]", "[2, 0]", "[]"},
       {"silu", silu, Of::nothing, "[0, 3]", "[2, 0]", "[]"},
       {"elu", [](X x) { return elu(x); }, Of::nothing, "[0, 3]", "[2, 0]", "[]"},
+      {"elu_plus_one", elu_plus_one, Of::nothing, "[0, 3]", "[2, 0]", "[]"},
       {"softplus", softplus, Of::nothing, "[0, 3]", "[2, 0]", "[]"},
       {"softsign", softsign, Of::nothing, "[0, 3]", "[2, 0]", "[]"},
       {"hardswish", hardswish, Of::nothing, "[0, 3]", "[2, 0]", "[]"},

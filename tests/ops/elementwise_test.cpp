@@ -168,6 +168,7 @@ TEST_CASE("elu has the slope 1 at 0, on a tape of every order") {
     Tape tape({.order = order});
     const Tensor x = tape.watch(zeros({1}, DType::float64));
     CHECK(tape.gradient(sum(elu(x)), {x}, Keep::yes)[0].item() == 1);
+    CHECK(tape.gradient(sum(elu_plus_one(x)), {x}, Keep::yes)[0].item() == 1);
   }
 }
 

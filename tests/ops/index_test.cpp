@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/parameter.h"
 #include "core/random.h"
 #include "ops/elementwise.h"
 #include "ops/reduce.h"
@@ -83,6 +84,24 @@ TEST_CASE("embedding looks up rows; its gradient adds repeated rows, in float32 
   tape.backward(sum(cast(y, DType::float32)));
   CHECK(table.grad().dtype() == DType::float32);
   CHECK(table.grad().values() == V{1, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2});
+}
+
+TEST_CASE("a gradient in 16 bits sums the uses of a row in float32, and rounds once") {
+  for (const DType dtype : {DType::bfloat16, DType::float16}) {
+    const Tensor x = zeros({3, 70}, dtype), uses = zeros({1000}, DType::int64);
+    Tape tape;
+    tape.watch(x);
+    const Tensor gradient = tape.gradient(sum(index_select(x, 0, uses)), {x})[0];
+    CHECK(gradient.dtype() == dtype);
+    for (const double element : select(gradient, 0, 0).values()) CHECK(element == 1000);
+    for (const double element : slice(gradient, 0, 1).values()) CHECK(element == 0);
+  }
+  Parameter table(zeros({4, 8}));
+  table.to(DType::bfloat16);
+  table.gradients_in(DType::bfloat16);
+  Tape tape;
+  tape.backward(sum(embedding(table, zeros({1000}, DType::int64))));
+  for (const double element : select(table.grad(), 0, 0).values()) CHECK(element == 1000);
 }
 
 TEST_CASE("one_hot marks the index along a new last axis") {

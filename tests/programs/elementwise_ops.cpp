@@ -78,6 +78,7 @@ std::vector<Op> elementwise_ops() {
       unary("gelu", gelu),
       unary("gelu_tanh", gelu_tanh),
       unary("silu", silu),
+      unary("elu_plus_one", elu_plus_one, away),
       unary("softplus", softplus, away),
       unary("softsign", softsign, away),
       unary("hardswish", hardswish, {-10, 10, {-3, 3}}),

@@ -112,6 +112,9 @@ std::vector<Spec> elementwise_rows() {
       kinked("elu", [](Xs x) { return elu(x[0], 1.3); }),
       on(
           "elu", {3, 5}, [](Xs x) { return elu(x[0], 1.3); }, -8, -3),
+      kinked("elu_plus_one", [](Xs x) { return elu_plus_one(x[0]); }),
+      on(
+          "elu_plus_one", {3, 5}, [](Xs x) { return elu_plus_one(x[0]); }, -30, -3),
       kinked(
           "clamp", [](Xs x) { return clamp(x[0], -3, 1); }, 1, 2, -3),
       on("cast", {3, 5},

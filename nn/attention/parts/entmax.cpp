@@ -22,6 +22,7 @@ namespace {
 class Entmax : public AttentionPart {
  public:
   Tensor normalize(const Tensor& scores) const override {
+    if (scores.numel() == 0) return scores;  // there are no keys
     const Tensor largest = max(detach(scores), {-1}, KeepAxes::yes);
     const Tensor top = where(is_finite(largest), largest, 0.0);
     // τ ≥ max − 1, so a value of 2 below the maximum already has no weight.

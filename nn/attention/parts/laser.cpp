@@ -8,6 +8,8 @@
 #include "nn/attention/parts/rows.h"
 #include "ops/attention.h"
 #include "ops/elementwise.h"
+#include "ops/index.h"
+#include "ops/join.h"
 #include "ops/matmul.h"
 #include "ops/reduce.h"
 #include "ops/softmax.h"
@@ -48,6 +50,27 @@ Tensor anchor_of(const Extremes& e) {
   return where(is_finite(e.low), where(near, (e.low + e.high) * 0.5, e.low), 0.0);
 }
 
+/// The channels whose values one anchor serves, and the others.
+struct Channels {
+  std::vector<int64_t> near, far;
+
+  explicit Channels(const Extremes& e) {
+    const Tensor range = to(flatten(e.high - e.low, 0, -2), Device::cpu), widest = max(range, {0});
+    for (int64_t d = 0; d < widest.numel(); ++d)
+      (select(widest, 0, d).item() <= kLaserFar ? near : far).push_back(d);  // NaN is far
+  }
+  static Tensor of(const Tensor& v, const std::vector<int64_t>& some) {
+    return index_select(v, -1, index_tensor(some, {std::ssize(some)}, v.device()));
+  }
+  /// The results of both kinds, in the order of the channels.
+  Tensor joined(const Tensor& of_near, const Tensor& of_far) const {
+    std::vector<int64_t> place(near.size() + far.size());
+    for (size_t i = 0; i < near.size(); ++i) place[near[i]] = static_cast<int64_t>(i);
+    for (size_t i = 0; i < far.size(); ++i) place[far[i]] = static_cast<int64_t>(near.size() + i);
+    return of(concat({of_near, of_far}, -1), place);
+  }
+};
+
 class Laser : public AttentionPart {
  public:
   Traits traits() const override { return {.needs_distribution = true}; }
@@ -85,10 +108,17 @@ Tensor LaserReadOut::read(const Weighting& w, const Tensor& v) const {
     vitrine::detail::refuse_in_capture(
         "laser's read of kept weights, which measures how far the values are apart");
   const Tensor seen = seen_values(w);
-  const Extremes e = extremes(v, seen);
-  const bool near = max(e.high - e.low).item() <= kLaserFar;  // false for NaN
-  const Tensor y = near ? read_near(w.weights, v, anchor_of(e), seen)
-                        : exact_read(w.scores.defined() ? w.scores : log_of(w.weights), v);
+  const auto near_read = [&](const Tensor& some) {
+    return read_near(w.weights, some, anchor_of(extremes(some, seen)), seen);
+  };
+  const auto far_read = [&](const Tensor& some) {
+    return exact_read(w.scores.defined() ? w.scores : log_of(w.weights), some);
+  };
+  const Channels channels(extremes(v, seen));
+  const Tensor y = channels.far.empty()    ? near_read(v)
+                   : channels.near.empty() ? far_read(v)
+                                           : channels.joined(near_read(channels.of(v, channels.near)),
+                                                             far_read(channels.of(v, channels.far)));
   if (!w.empty_rows) return y;
   // A row without visible keys has weights 0, whose logarithm would be −∞.
   const Tensor total = sum(detach(w.weights), {-1}, KeepAxes::yes);

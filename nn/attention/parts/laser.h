@@ -15,9 +15,10 @@ class LaserReadOut : public ReadOut {
   Tensor encode(const Tensor& v, const Tensor& anchor) const override;
   Tensor rescale(const Tensor& average, const Tensor& from, const Tensor& to) const override;
   Tensor decode(const Tensor& average, const Tensor& anchor) const override;
-  /// Channels with a range above 60, in which a hidden value could dominate the visible ones, are
-  /// computed from the scores by two log-sum-exps. They need a tensor [B, H, Tq, Tk, D]. Errors:
-  /// values of a 16-bit dtype; a call on a GPU while a graph is captured.
+  /// A channel whose values differ by more than 60 in some row of the batch or some head could have
+  /// a hidden value that dominates the visible ones. Such channels are computed from the scores by
+  /// two log-sum-exps, which need a tensor [B, H, Tq, Tk, channels]. Errors: values of a 16-bit
+  /// dtype; a call on a GPU while a graph is captured.
   Tensor read(const Weighting& weighting, const Tensor& v) const override;
 };
 

@@ -122,7 +122,7 @@ AttentionPartRow dilated() {
 
 AttentionPartRow global() {
   AttentionPartRow global =
-      row("global", "the first tokens see all and are seen by all; a query sees a window besides",
+      row("global", "the first tokens see all and are seen by all; other queries also see a window",
           "key j is visible if |i − j| ≤ window, i < tokens or j < tokens",
           "Beltagy et al. 2020; Xiao et al. 2023",
           {{.name = "tokens", .help = "the number of the first tokens", .initial = "1"},
@@ -136,7 +136,7 @@ AttentionPartRow global() {
 
 AttentionPartRow strided() {
   return row("strided", "a query sees the last keys, and before them one key in each stride",
-             "key j is visible if i − j < stride or stride divides i − j", "Child et al. 2019",
+             "key j is visible if |i − j| < stride or stride divides i − j", "Child et al. 2019",
              {{.name = "stride", .help = "the number of the last keys", .initial = "8"}},
              from_pattern([](const PartValues& values) -> MakePattern {
                return [stride = values.whole("stride")](const PatternSize& size) {

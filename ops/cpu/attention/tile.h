@@ -80,8 +80,7 @@ enum class Use {
   value_gradients,
   packed_keys,  // for q·kᵀ and ds·k,
   packed_key_rows,
-  packed_values,  // for dy·vᵀ and P·v,
-  packed_value_rows,
+  packed_values,   // for dy·vᵀ and P·v,
   packed_queries,  // and a tile's rows for dsᵀ·q and Pᵀ·dy
   packed_cotangents
 };

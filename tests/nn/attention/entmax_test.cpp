@@ -55,6 +55,7 @@ TEST_CASE("the weights are those that a search for the threshold has, hidden key
           CHECK(got[row * 7 + i] == doctest::Approx(want[i]).epsilon(1e-9).scale(1));
       }
     }
+    CHECK(part->normalize(zeros({2, 5, 0})).shape() == Shape{2, 5, 0});  // no keys
     const Tensor hidden =
         part->normalize(tensor({1, -INFINITY, 1, -INFINITY, -INFINITY, -INFINITY}, {2, 3}, DType::float64));
     CHECK(spec::distance(hidden.values(), {0.5, 0, 0.5, 0, 0, 0}, 1) < 1e-15);

@@ -17,6 +17,7 @@
 #include "ops/softmax.h"
 #include "ops/view.h"
 #include "tests/ops/attention_inputs.h"
+#include "tests/ops/reference.h"
 #include "tests/spec/spec.h"
 
 using namespace vitrine;
@@ -218,6 +219,23 @@ TEST_CASE("a row without keys gives 0 and gradients 0 also where LASER reads exa
         for (const double e : select(t, 0, 0).values()) CHECK(std::isfinite(e));
       }
     }
+}
+
+TEST_CASE("only the channels whose values are far apart need the exact read") {
+  const Tensor scores = test::normal({1, 2, 5, 12}, 1, DType::float64, 2), weights = softmax(scores);
+  const Tensor scale = tensor({1, 40, 0.01, 300}, {4}, DType::float64);
+  const Tensor v = test::normal({1, 2, 12, 4}, 2) * scale;
+  const LaserReadOut laser;
+  Tape tape;
+  const Tensor s = tape.watch(scores), x = tape.watch(v);
+  const Tensor got = laser.read({.weights = softmax(s), .scores = s}, x),
+               want = log_sum_exp(unsqueeze(s, -1) + unsqueeze(x, -3), {-2}) -
+                      log_sum_exp(s, {-1}, KeepAxes::yes);
+  CHECK(error(got, want) < 1e-12);
+  const Tensor dy = test::normal(got.shape(), 3);
+  const auto ours = tape.gradient({got}, {s, x}, {dy}, Keep::yes),
+             theirs = tape.gradient({want}, {s, x}, {dy});
+  for (size_t i = 0; i < 2; ++i) CHECK(error(ours[i], theirs[i]) < 1e-11);
 }
 
 TEST_CASE("two blocks of keys with anchors of their own join into the read of all keys") {

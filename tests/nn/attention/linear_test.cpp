@@ -275,6 +275,26 @@ TEST_CASE("hidden keys do not enter, and a row without keys gives 0 and sends ba
     }
 }
 
+TEST_CASE("features of very negative numbers keep their digits in float32") {
+  const auto attention = linear_attention("linear");
+  const Tensor v = test::normal({2, 2, 5, 6}, 3);
+  for (const double mean : {-5.0, -12.0, -20.0, -40.0}) {
+    INFO(mean);
+    const Tensor q = test::normal({2, 2, 5, 6}, 1) + mean, k = test::normal({2, 2, 5, 6}, 2) + mean / 2;
+    const auto run = [&](DType dtype) {
+      Tape tape;
+      std::vector<Tensor> x;
+      for (const Tensor& t : {q, k, v}) x.push_back(tape.watch(cast(t, dtype)));
+      const Tensor y = attention->forward(x[0], x[1], x[2], {.causal = true});
+      std::vector<Tensor> all = tape.gradient(sum(square(y)), x);
+      all.push_back(y);
+      return all;
+    };
+    const auto got = run(DType::float32), want = run(DType::float64);
+    for (size_t i = 0; i < got.size(); ++i) CHECK(test::largest_difference(got[i], want[i]) < 1e-4);
+  }
+}
+
 TEST_CASE("without keys every query reads 0") {
   for (const char* name : kAttentions)
     for (const bool causal : {false, true}) {
@@ -307,6 +327,8 @@ TEST_CASE("what a mechanism cannot do is refused with its reason") {
   refused([] { linear_attention("linformer=17"); },
           "linformer: the rank is 17, wanted at most the context, 16");
   refused([] { make_mixer({.name = "linformer"}); }, "mixer: linformer cannot hide later positions");
+  refused([] { make_mixer({.key_heads = 2, .name = "latent"}); },
+          "mixer: there are 2 heads of keys, and latent has none of its own");
   const Tensor x = test::normal({1, 2, 3, 6}, 1);
   const auto attention = linear_attention("linear");
   refused([&] { attention->forward(x, x, x, {.left = 1}); }, "linear: a window hides keys from some queries");

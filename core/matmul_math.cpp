@@ -1,4 +1,4 @@
-#include "ops/matmul_math.h"
+#include "core/matmul_math.h"
 
 #include <utility>
 

@@ -1,5 +1,5 @@
 // Products of float32 matrices whose operands are rounded to bfloat16.
-#include "ops/matmul_math.h"
+#include "core/matmul_math.h"
 
 #include <doctest/doctest.h>
 
@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/creation.h"
+#include "core/recompute.h"
 #include "core/tape.h"
 #include "ops/activation.h"
 #include "ops/elementwise.h"
@@ -103,6 +104,28 @@ TEST_CASE("a gradient is multiplied as its forward was, whatever holds when back
   }
   CHECK(gradients(MatmulMath::float32, MatmulMath::float32)[0].values() !=
         gradients(MatmulMath::bfloat16, MatmulMath::float32)[0].values());
+}
+
+TEST_CASE("a second run multiplies as the first, whatever holds when backward runs") {
+  const auto gradients = [](bool again, MatmulMath forward, MatmulMath backward) {
+    Tape tape;
+    const Tensor x = tape.watch(kX), w = tape.watch(kW);
+    const auto f = [&] { return square(linear(square(x), w)); };
+    Tensor y;
+    {
+      const MatmulMathScope scope(forward);
+      y = again ? recompute(f) : f();
+    }
+    const MatmulMathScope scope(backward);
+    std::vector<Tensor> result = tape.gradient({sum(y)}, {x, w});
+    CHECK(matmul_math() == backward);
+    return result;
+  };
+  for (const MatmulMath forward : {MatmulMath::float32, MatmulMath::bfloat16})
+    for (const MatmulMath backward : {MatmulMath::float32, MatmulMath::bfloat16}) {
+      const auto want = gradients(false, forward, forward), got = gradients(true, forward, backward);
+      for (size_t i = 0; i < got.size(); ++i) CHECK(got[i].values() == want[i].values());
+    }
 }
 
 TEST_CASE(
