@@ -161,8 +161,7 @@ std::string ComposedAttention::explain(bool weights_wanted, const AttentionMask&
                      rule_.name, common_keys());
 }
 
-/// The scales for n = 0, 1, … up to at least `last`, in float64; read-only. For the cosine of two
-/// channels, the scale of many more keys than `last` may be out of the solver's range.
+/// The scales for n = 0, 1, … up to at least `last`, in float64; read-only.
 Tensor ComposedAttention::scale_table(int64_t last, Device device) const {
   static std::mutex mutex;
   static auto* const tables =
@@ -172,12 +171,7 @@ Tensor ComposedAttention::scale_table(int64_t last, Device device) const {
   std::vector<Tensor>& of_lengths = (*tables)[{rule_.key, sizes_.head_size, device.kind, device.index}];
   if (of_lengths.empty() || of_lengths.back().numel() <= last) {
     std::vector<double> scales(std::bit_ceil(static_cast<uint64_t>(last) + 1));
-    for (size_t n = 0; n < scales.size(); ++n) try {
-        scales[n] = scale_of(static_cast<double>(n));
-      } catch (const Error&) {
-        if (n <= static_cast<size_t>(last)) throw;
-        scales.resize(n);
-      }
+    for (size_t n = 0; n < scales.size(); ++n) scales[n] = scale_of(static_cast<double>(n));
     of_lengths.push_back(tensor(scales, {static_cast<int64_t>(scales.size())}, DType::float64, device));
   }
   return of_lengths.back();

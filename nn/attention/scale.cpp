@@ -2,21 +2,40 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "core/error.h"
 
 namespace vitrine::nn {
 namespace {
 
-/// log ₀F₁(; b; α²/4) from its series, whose terms are all positive, and the derivative with
-/// respect to α.
+/// log g(α) − α and g'(α)/g(α) − 1 for g(α) = ₀F₁(; b; α²/4), which grows about as e^α.
 struct LogG {
   double value, slope;
 };
 
+/// I_ν(α)·√(2πα)/e^α − 1 for the Bessel function I_ν and a large α: a sum of the products of
+/// ((2j − 1)² − 4ν²)/(8αj). Abramowitz and Stegun 1964, 9.7.1.
+double large_bessel(double nu, double alpha) {
+  double term = 1, sum = 0;
+  for (int j = 1; std::abs(term) > 1e-17 * std::abs(sum); ++j) {
+    term *= ((2 * j - 1) * (2 * j - 1) - 4 * nu * nu) / (8 * alpha * j);
+    sum += term;
+  }
+  return sum;
+}
+
+/// g(α) = Γ(b)·(α/2)^(1 − b)·I_{b−1}(α), and g'/g = I_b/I_{b−1}. A small α takes the series of ₀F₁,
+/// whose terms are all positive: about α of them.
 LogG log_g(double alpha, double b) {
+  if (alpha > 64 && alpha > 8 * b * b) {
+    const double bessel = large_bessel(b - 1, alpha);
+    return {std::lgamma(b) + (1 - b) * std::log(alpha / 2) - std::log(2 * std::numbers::pi * alpha) / 2 +
+                std::log1p(bessel),
+            (large_bessel(b, alpha) - bessel) / (1 + bessel)};
+  }
   const double z = alpha * alpha / 4;
-  double term = 1, sum = 1, weighted = 0, log_scale = 0;
+  double term = 1, sum = 1, weighted = 0, log_scale = -alpha;
   for (int k = 1; k < 1'000'000; ++k) {
     term *= z / (k * (b + k - 1));
     sum += term;
@@ -28,7 +47,7 @@ LogG log_g(double alpha, double b) {
     }
     if (k > alpha && k * term < 1e-17 * sum) break;
   }
-  return {std::log(sum) + log_scale, alpha == 0 ? 0 : 2 / alpha * weighted / sum};
+  return {std::log(sum) + log_scale, (alpha == 0 ? 0 : 2 / alpha * weighted / sum) - 1};
 }
 
 }  // namespace
@@ -53,7 +72,7 @@ double gradient_optimal_cosine_scale(double n, double d) {
     const LogG once = log_g(alpha, d / 2), twice = log_g(2 * alpha, d / 2);
     return 1 - std::exp(twice.value - 2 * once.value) / n * (1 + alpha * 2 * (twice.slope - once.slope));
   };
-  constexpr double kLargest = 1 << 18;  // where log_g still converges
+  constexpr double kLargest = 1e18;
   double low = 0, high = 1;
   while (high <= kLargest && slope(high) > 0) high *= 2;
   check(high <= kLargest,

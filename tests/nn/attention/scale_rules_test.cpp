@@ -125,9 +125,9 @@ TEST_CASE("a query's scale changes with the keys that it sees, and not with thos
   CHECK(spec::distance(row(attention, 2), row(fixed, 2), 1e-3) > 1e-3);
 }
 
-TEST_CASE("heads of two channels have a scale for as many keys as the solver can do") {
+TEST_CASE("heads of two channels have a scale for many keys") {
   const ComposedAttention attention(parse_attention("cosine=visible"), 1, 2, 16);
-  const Tensor x = test::normal({1, 1, 1100, 2}, 1);  // the next power of two is beyond the solver
+  const Tensor x = test::normal({1, 1, 1100, 2}, 1);
   for (const double y : attention.forward(x, x, x, {.causal = true}).values()) CHECK(std::isfinite(y));
 }
 
@@ -184,6 +184,6 @@ TEST_CASE("numbers of keys that make no sense are refused") {
   for (const char* name : {"cosine=8+optimal=visible", "cosine+entropy"})
     not_made(name, "scales q·k by a multiple of 1/√D, which the scores of cosine do not have");
   not_made("cosine=visible+scale=3", "scale is the whole scale, so a number of keys has no effect on cosine");
-  CHECK_THROWS_WITH(ComposedAttention(parse_attention("cosine=1e9"), 4, 2, 16),
+  CHECK_THROWS_WITH(ComposedAttention(parse_attention("cosine=1e12"), 4, 2, 16),
                     doctest::Contains("too many for 2 dimensions"));
 }
