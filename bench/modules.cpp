@@ -214,7 +214,7 @@ struct Cost {
     peak = std::max(peak, memory::statistics().peak - before);
     made.module->zero_grad();
   }
-  /// The first run, which grows buffers, does not count.
+  /// The time of the first run, which grows buffers, does not count.
   double median() const { return bench::median({seconds.begin() + 1, seconds.end()}); }
 };
 
@@ -226,7 +226,7 @@ int main(int argc, char** argv) {
   std::string only;
   int rounds = 5;
   app.add_option("--n", sizes, "Numbers of positions")->delimiter(',')->capture_default_str();
-  app.add_option("--rounds", rounds, "Runs of each")->capture_default_str();
+  app.add_option("--rounds", rounds, "Runs of each")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--only", only, "Only names that begin so");
   CLI11_PARSE(app, argc, argv);
 

@@ -13,6 +13,7 @@ namespace vitrine {
 void Tape::run_nodes(Pass& pass) {
   for (pass.node = nodes_.size(); pass.node-- > 0;) {
     Backward call = take_output_gradients(pass);
+    check(!dead_, "{}", death_);  // a pass inside a hook or a listener has failed
     if (call.has_work()) {
       const detail::BackwardScope scope(nodes_[pass.node].op, nodes_[pass.node].module);
       Grads grads = call_backward(pass, call);
@@ -87,11 +88,6 @@ void Tape::mark_needed(Pass& pass) const {
 }
 
 void Tape::run(Pass& pass) {
-  // A pass that consumes the tape frees nodes as it goes, and another one would take them as cut.
-  check(running_ == nullptr || (running_->keep && pass.keep),
-        "{}: a {} of this tape is running, which called this one in a hook; wanted Keep::yes for both, or a "
-        "tape of its own",
-        pass.name, running_ ? running_->name : "");
   mark_needed(pass);
   const Pass* const outer = std::exchange(running_, &pass);
   try {
@@ -134,8 +130,18 @@ void Tape::backward(const Tensor& loss, Keep keep) {
   backward(loss, ones_like(loss), keep);
 }
 
+/// A pass that consumes the tape frees nodes as it goes, and another one would take them as cut.
+void Tape::check_not_running(const char* what, bool keep) const {
+  check(
+      running_ == nullptr || (running_->keep && keep),
+      "{}: a {} of this tape is running, which called this one in a hook or a listener; wanted Keep::yes for "
+      "both, or a tape of its own",
+      what, running_ ? running_->name : "");
+}
+
 void Tape::backward(const Tensor& loss, const Tensor& seed, Keep keep) {
   check_usable("backward");
+  check_not_running("backward", keep == Keep::yes);
   check(slot_of(loss) >= 0, "backward: the loss, {}, was not recorded on this tape; {}", describe(loss),
         was_on_dead_tape(loss) ? "it was on one that has ended" : "no leaf or watched tensor leads to it");
   Pass pass{"backward", true, false, keep == Keep::yes, {}, {}, {}, {}, 0};
@@ -165,6 +171,7 @@ std::vector<Tensor> Tape::gradient(const std::vector<Tensor>& ys, const std::vec
 std::vector<Tensor> Tape::gradient(const std::vector<Tensor>& ys, const std::vector<Tensor>& xs,
                                    const std::vector<Tensor>& seeds, std::vector<Tensor> sums, Keep keep) {
   check_usable("gradient");
+  check_not_running("gradient", keep == Keep::yes || options_.order > 1);
   check(ys.size() == seeds.size(), "gradient: {} outputs and {} seeds were given", ys.size(), seeds.size());
   check(xs.size() == sums.size(), "gradient: {} tensors and {} sums were given", xs.size(), sums.size());
   int8_t depth = 1;

@@ -247,6 +247,7 @@ class Tape {
   void mark_paused(std::span<const Tensor> inputs, std::span<Tensor> outputs, bool paused) const;
   friend void detail::note_paused(std::span<const Tensor>, std::span<Tensor>);
   void check_usable(const char* what) const;
+  void check_not_running(const char* what, bool keep) const;
 
   // -- The backward pass (core/backward.cpp)
   void seed_pass(Pass& pass, const std::vector<Tensor>& ys, const std::vector<Tensor>& seeds);

@@ -69,7 +69,9 @@ Tensor order_of_rows(const GatheredRows& r, bool grouped) {
   int64_t* const at = order.data<int64_t>();
   std::iota(at, at + r.count, int64_t{0});
   if (grouped)
-    std::stable_sort(at, at + r.count, [&](int64_t a, int64_t b) { return r.index[a] < r.index[b]; });
+    std::sort(at, at + r.count, [&](int64_t a, int64_t b) {  // not stable_sort, which takes memory
+      return r.index[a] != r.index[b] ? r.index[a] < r.index[b] : a < b;
+    });
   return order;
 }
 

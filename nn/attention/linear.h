@@ -57,8 +57,9 @@ class FeatureAttention : public Attention {
   Kind kind_;
 };
 
-/// φ(x) = elu(x) + 1: e^x below 0, and 1 + x above. A query whose channels are all below −87 reads
-/// 0 in float32. Katharopoulos et al. 2020.
+/// φ(x) = elu(x) + 1: e^x below 0, and 1 + x above. A query for which all φ(q)·φ(k) are
+/// below 2^−100 in float32 (2^−900 in float64), as for q = k = −35, reads about 0. Katharopoulos et
+/// al. 2020.
 class LinearAttention : public FeatureAttention {
  public:
   LinearAttention(const AttentionName& parts, const AttentionSizes& sizes);

@@ -72,7 +72,7 @@ double gradient_optimal_cosine_scale(double n, double d) {
     const LogG once = log_g(alpha, d / 2), twice = log_g(2 * alpha, d / 2);
     return 1 - std::exp(twice.value - 2 * once.value) / n * (1 + alpha * 2 * (twice.slope - once.slope));
   };
-  constexpr double kLargest = 1e18;
+  constexpr double kLargest = 0x1p60;
   double low = 0, high = 1;
   while (high <= kLargest && slope(high) > 0) high *= 2;
   check(high <= kLargest,

@@ -14,7 +14,7 @@ namespace vitrine::nn {
 double gradient_optimal_scale(double n);
 /// The same for cosine scores of random directions in d dimensions (density ∝ (1 − s²)^{(d−3)/2}):
 /// the α that maximizes α(1 − g(2α)/(n·g(α)²)), g(α) = ₀F₁(; d/2; α²/4). α multiplies the cosine
-/// directly, without 1/√d. If α exceeds 10^18, as for 3·10^9 keys in 2 dimensions, n is an error.
+/// directly, without 1/√d. If α exceeds 2^60, as for 3·10^9 keys in 2 dimensions, n is an error.
 double gradient_optimal_cosine_scale(double n, double d);
 /// The functions that the two scales maximize.
 double normal_objective(double alpha, double n);

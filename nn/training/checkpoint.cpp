@@ -6,6 +6,7 @@
 
 #include "core/files/safetensors.h"
 #include "nn/pretrained/pretrained.h"
+#include "nn/transformer/mixers.h"
 
 namespace vitrine::nn::training {
 namespace {
@@ -156,6 +157,10 @@ TextModel pretrained_in(const std::string& folder) {
 void complete_older_metadata(std::map<std::string, std::string>& metadata) {
   if (const auto kind = metadata.find("model"); kind != metadata.end() && kind->second == "gpt")
     metadata.emplace("output-mixtures", "0");
+  // Mixers without heads of keys took any number of them.
+  if (const auto mixer = metadata.find("mixer"), heads = metadata.find("key-heads");
+      mixer != metadata.end() && heads != metadata.end() && !has_key_heads(mixer->second))
+    heads->second = "0";
   if (metadata.count("optimizer") > 0) metadata.emplace("moments", "float32");
   // Of models that have a WordEncoder; others do not read it.
   double width = 0;

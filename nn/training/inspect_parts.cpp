@@ -19,8 +19,8 @@ report::ShadedTable table_of(const std::vector<Routing>& routing, const ExpertOp
   report::ShadedTable table = numbered(
       {.title = "Load of the experts",
        .explanation =
-           "The share of the tokens of a held-out batch that each expert takes. \"no place\": the share "
-           "for which a full expert would have no place in training.",
+           "The share of the choices of the tokens of a held-out batch that each expert gets. \"no place\": "
+           "the share that a full expert would refuse in training.",
        .row_title = "layer",
        .column_title = "expert"},
       experts.count);
@@ -28,7 +28,7 @@ report::ShadedTable table_of(const std::vector<Routing>& routing, const ExpertOp
   for (const Routing& layer : routing) {
     const std::vector<double> chosen = layer.experts.values();
     const auto choices = static_cast<double>(chosen.size());
-    const double places = std::ceil(experts.capacity_factor * choices / static_cast<double>(experts.count));
+    const double places = std::ceil(experts.capacity_factor * (choices / static_cast<double>(experts.count)));
     std::vector<double> loads(static_cast<size_t>(experts.count), 0);
     for (const double expert : chosen) ++loads[static_cast<size_t>(expert)];
     double lost = 0;

@@ -30,9 +30,17 @@ Tensor real_positions(const MixerCall& call, int64_t time) {
   return before_end.defined() ? logical_and(before_end, after_start) : after_start;
 }
 
+/// The options of the mixer. In a decoder that reads a source they are those of the
+/// cross-attention, too, which has heads of keys where a recurrence has none.
+static MixerOptions own_options(const BlockOptions& o) {
+  MixerOptions own = o.mixer;
+  if (o.cross && !has_key_heads(own.name)) own.key_heads = 0;
+  return own;
+}
+
 TransformerBlock::TransformerBlock(const BlockOptions& o)
     : mixer_norm((o.validate(), o.mixer.width), o.norm, o.norm_epsilon),
-      mixer(make_mixer(o.mixer)),
+      mixer(make_mixer(own_options(o))),
       mixer_shortcut(o.residual, o.mixer.width, o.deep_norm.alpha),
       cross_norm(o.cross ? std::make_unique<Norm>(o.mixer.width, o.norm, o.norm_epsilon) : nullptr),
       feed_forward_norm(o.mixer.width, o.norm, o.norm_epsilon),

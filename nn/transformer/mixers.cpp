@@ -136,6 +136,8 @@ std::string cross_attention_of(const MixerOptions& o) {
   return cross.text();
 }
 
+bool has_key_heads(const std::string& name) { return parse_mixer(name).base->key_heads; }
+
 bool brings_positions(const MixerOptions& o) {
   const MixerName name = parse_mixer(o.name);
   return name.base->positions || brings_positions(name.parts, {o.heads, o.width / o.heads, o.context});

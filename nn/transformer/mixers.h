@@ -68,6 +68,8 @@ std::string mixer_help();
 /// The name of the attention for cross-attention: without the parts that require queries and keys
 /// to share their positions. "standard" if the base is not an attention.
 std::string cross_attention_of(const MixerOptions& options);
+/// True if MixerOptions::key_heads has a meaning for this name.
+bool has_key_heads(const std::string& name);
 /// True if the mixer itself depends on positions, so that a model adds no position embedding.
 bool brings_positions(const MixerOptions& options);
 /// True if another order of the positions changes more than the order of the results.

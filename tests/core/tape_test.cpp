@@ -272,6 +272,31 @@ TEST_CASE("a hook may run another pass of its tape where neither pass consumes i
   }
 }
 
+TEST_CASE(
+    "a refused or failed pass inside a hook leaves the depth of the tape, and the outer pass knows of it") {
+  const Tensor x = test::leaf({1, 2});
+  {
+    Tape tape;
+    const Tensor y = x * 3, loss = sum(y * 2), other = sum(x * 5);
+    tape.on_gradient(y, [&](const Tensor&) {
+      CHECK_THROWS_AS(tape.gradient(other, {x}), Error);  // would consume the tape
+      return Tensor();
+    });
+    CHECK(tape.gradient(loss, {x}, Keep::yes)[0].values() == Values{6, 6});
+    const Tensor again = sum(x * 7);
+    CHECK(tape.gradient(again, {x})[0].values() == Values{7, 7});  // of order 1, as the tape is
+  }
+  Tape tape;
+  const Tensor y = x * 3, loss = sum(y * 2);
+  const Tensor bad = record("bad", {x}, x * 1, [](const Tensor&) -> Grads { fail("a fault of the test"); }),
+               other = sum(bad);
+  tape.on_gradient(y, [&](const Tensor&) {
+    CHECK_THROWS_AS(tape.gradient(other, {x}, Keep::yes), Error);
+    return Tensor();
+  });
+  CHECK_THROWS_WITH_AS(tape.gradient(loss, {x}, Keep::yes), doctest::Contains("a fault of the test"), Error);
+}
+
 TEST_CASE("hooks are called also on the way to no leaf, and may add slots to the tape") {
   const Tensor w = test::leaf({2, 5}), x = tensor({3, 4}, DType::float64);
   Tape tape;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/creation.h"
+#include "core/memory/allocator.h"
 #include "core/random.h"
 #include "core/tape.h"
 #include "nn/attention/composed.h"
@@ -236,6 +237,14 @@ TEST_CASE("only the channels whose values are far apart need the exact read") {
   const auto ours = tape.gradient({got}, {s, x}, {dy}, Keep::yes),
              theirs = tape.gradient({want}, {s, x}, {dy});
   for (size_t i = 0; i < 2; ++i) CHECK(error(ours[i], theirs[i]) < 1e-11);
+
+  // One far channel of 64: without the choice a tensor [2, 64, 64, 64] of 4 MiB
+  const Tensor s64 = test::normal({1, 2, 64, 64}, 4), w64 = softmax(s64),
+               v64 = concat({test::normal({1, 2, 64, 63}, 5), test::normal({1, 2, 64, 1}, 6) * 100}, -1);
+  memory::reset_peak();
+  const size_t before = memory::statistics().now;
+  laser.read({.weights = w64, .scores = s64}, v64);
+  CHECK(memory::statistics().peak - before < 1 << 20);
 }
 
 TEST_CASE("two blocks of keys with anchors of their own join into the read of all keys") {

@@ -153,6 +153,15 @@ TEST_CASE("a cross-attention has the parts of the mixer that need no positions")
   CHECK_THROWS_WITH_AS(rotary.make_source_state(), doctest::Contains("which rotary needs"), Error);
 }
 
+TEST_CASE("heads of keys are those of the cross-attention where the mixer has none") {
+  StackOptions options = stack_options("lstm", true);
+  options.block.mixer.key_heads = 1;
+  Decoder decoder(options);
+  CHECK(decoder.blocks[0]->cross->query_key_value.weight.shape() == Shape{16, 8});  // 8 + 2 * 4
+  options.block.cross = false;
+  CHECK_THROWS_WITH_AS(Decoder{options}, doctest::Contains("lstm has none of its own"), Error);
+}
+
 TEST_CASE("a stack refuses a state that is not its own, and an encoder a source") {
   const Decoder decoder = test::seeded<Decoder>(stack_options("standard", true));
   KeyValueCache cache;
