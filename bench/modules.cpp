@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -225,8 +226,11 @@ int main(int argc, char** argv) {
   std::vector<int64_t> sizes = {256, 1024, 4096};
   std::string only;
   int rounds = 5;
+  double most_memory = 6;
   app.add_option("--n", sizes, "Numbers of positions")->delimiter(',')->capture_default_str();
   app.add_option("--rounds", rounds, "Runs of each")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--gib", most_memory, "Modules that are expected to need more memory are not measured")
+      ->capture_default_str();
   app.add_option("--only", only, "Only names that begin so");
   CLI11_PARSE(app, argc, argv);
 
@@ -236,12 +240,17 @@ int main(int argc, char** argv) {
   const std::vector<Row> all = rows();
   for (const Row& r : all) {
     if (!r.name.starts_with(only)) continue;
+    double memory = 0;  // GiB at `before` positions
+    int64_t before = sizes.front();
     for (const int64_t n : sizes) {
+      // At most: the memory grows with the square of n.
+      if (memory * std::pow(static_cast<double>(n) / static_cast<double>(before), 2) > most_memory) break;
       manual_seed(1);
       const Made linear = all[0].make(n), own = r.make(n);
       const Tensor x = randn({1, n, kWidth});
       Cost of_linear, cost;
       for (int round = 0; round <= rounds; ++round) of_linear.run(linear, x), cost.run(own, x);
+      memory = static_cast<double>(cost.peak) / (1 << 30), before = n;
       table.row({r.name, fmt::to_string(n), fmt::format("{:.2f}", 1e3 * cost.median()),
                  fmt::format("{:.1f}", static_cast<double>(cost.peak) / (1 << 20)),
                  fmt::format("{:.2f}", cost.median() / of_linear.median())});
